@@ -238,12 +238,36 @@ class TermWeights(Optimiser):
     rows_per_chunk: Count
 
 
+class Generated(Block):
+    """Texts that a sequence-to-sequence model generates from each text: see condenser/retrieve/generate.py.
+
+    `model` is a folder that transformers' AutoModelForSeq2SeqLM loads. With `top_k` null the one text is that
+    of greedy decoding.
+    """
+
+    model: HomePath
+    prefix: str = ""  # stands before each text
+    samples: Count  # generated texts of each text
+    top_k: Count | None = None  # tokens that each next one is drawn from
+    max_tokens: Annotated[int, Field(ge=2, le=LARGEST)]  # of a generated text
+    max_input_tokens: Annotated[int, Field(ge=3, le=LARGEST)]
+    rows_per_chunk: Count = 2048  # texts that are generated at a time
+
+    @model_validator(mode="after")
+    def _samples_differ(self) -> Generated:
+        if self.top_k is None and self.samples > 1:
+            raise ValueError(
+                f"samples: expected 1 without top_k, as greedy decoding gives one text, got {self.samples}"
+            )
+        return self
+
+
 class Expansion(Block):
     """Words that are indexed behind passages or asked behind queries: see condenser/data/expansions.py.
 
     `files` has a file for the passages of a data set, `msmarco`, or for a set of its queries, `nq/test`. With
     `weights` the terms of a line stand in place of the text, each round(weights * its weight) times. In place
-    of files, `trained` makes one for any data set.
+    of files, `trained` makes one for the passages of any data set, and `generated` for passages and queries.
     """
 
     files: Annotated[dict[str, HomePath], Field(min_length=1)] | None = None
@@ -251,14 +275,20 @@ class Expansion(Block):
     field: str = "contents"  # of JSON lines; Anserini's name
     weights: Positive | None = None
     trained: TermWeights | None = None
+    generated: Generated | None = None
 
     @model_validator(mode="after")
     def _has_one_origin(self) -> Expansion:
-        if (self.files is None) != (self.by is None) or (self.files is None) == (self.trained is None):
-            raise ValueError("expected files and by, or else trained")
-        if self.trained:
-            if self.weights is None:
-                raise ValueError("weights: expected a number beside trained, got none")
+        num_origins = sum(origin is not None for origin in (self.files, self.trained, self.generated))
+        if num_origins != 1 or (self.files is None) != (self.by is None):
+            raise ValueError("expected files and by, or else trained, or else generated")
+        if self.trained and self.weights is None:
+            raise ValueError("weights: expected a number beside trained, got none")
+        if self.generated and self.weights is not None:
+            raise ValueError(f"weights: expected none beside generated, got {self.weights:g}")
+        if not self.files:
+            if self.field != (default := type(self).model_fields["field"].default):
+                raise ValueError(f"field: expected {default} without files, got {self.field}")
             self.by = "row"
         return self
 

@@ -28,6 +28,7 @@ from condenser.blocks import (
     Encode,
     Extracted,
     Extraction,
+    Generated,
     Lengths,
     Metrics,
     Notes,
@@ -56,6 +57,7 @@ BLOCKS: dict[str, type[Block]] = {
     **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
     **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
     **{"query_set": Extracted, "extraction": Extraction, "term_weights": TermWeights},
+    **{"generated": Generated},
 }
 
 

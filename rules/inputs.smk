@@ -2,10 +2,12 @@
 
 import os
 import sys
+from pathlib import Path
 
 from condenser import experiment
 from condenser.config.positions import check_longest_row, layers_and_positions
 from condenser.data import sources
+from condenser.data.generators import generator_files
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
@@ -129,6 +131,8 @@ def expansions_of_index(wildcards):
     name = expansion_of(wildcards.index)
     if name and config.expansions[name].trained:
         return [f"results/{wildcards.dataset}/expansions/{name}/{variant_of(wildcards.index)}/weights.jsonl"]
+    if name and config.expansions[name].generated:
+        return [f"results/{wildcards.dataset}/expansions/{name}/passages.jsonl"]
     return expansion_files(name, wildcards.dataset)
 
 
@@ -137,9 +141,28 @@ def weigher_of(wildcards):
     return config.expansions[wildcards.expansion].trained
 
 
+def files_of_generator(wildcards):
+    """The user's own files of a generator; a folder that cannot be used ends what needs it with a line."""
+    name = wildcards.expansion
+    try:
+        return list(map(str, generator_files(Path(config.expansions[name].generated.model))))
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: config: expansions.{name}.generated.model: {error}")
+
+
+def texts_to_generate_from(wildcards):
+    """The passages, or the queries of a split."""
+    kind, _, split = wildcards.texts.partition(".")
+    if kind == "passages":
+        return f"results/{wildcards.dataset}/data/collection.jsonl"
+    return queries_of_split(wildcards.dataset, split)
+
+
 def expansions_of_queries(wildcards):
-    """The user's file of what is asked behind the queries of a split; none for most."""
+    """The file of what is asked behind the queries of a split; none for most."""
     name = config.systems[wildcards.system].expanded_queries
+    if name and config.expansions[name].generated:
+        return [f"results/{wildcards.dataset}/expansions/{name}/queries.{wildcards.split}.jsonl"]
     return expansion_files(name, f"{wildcards.dataset}/{wildcards.split}")
 
 

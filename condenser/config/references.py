@@ -247,7 +247,8 @@ def check_systems(config: Config) -> None:
                 check_name(f"{key}.{of}", expansion, config.expansions)
                 if of == "expanded_queries" and config.expansions[expansion].trained:
                     raise ValueError(
-                        f"{key}.{of}: expected an expansion with files, got {expansion}, of passages."
+                        f"{key}.{of}: expected an expansion with files or generated, got {expansion}, of "
+                        "passages."
                     )
         if getattr(system, "first_on", None):
             check_name(f"{key}.first_on", system.first_on, config.datasets)

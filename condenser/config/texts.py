@@ -56,5 +56,7 @@ def _paths(config: Config) -> Iterator[tuple[str, str]]:
     for name, expansion in config.expansions.items():
         for texts, path in (expansion.files or {}).items():
             yield f"expansions.{name}.files.{texts}", path
+        if expansion.generated:
+            yield f"expansions.{name}.generated.model", expansion.generated.model
     if config.downloads.mirror is not None:
         yield "downloads.mirror", config.downloads.mirror

@@ -307,7 +307,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     `query_set`, the entry of `extracted` for its split where that has one. Such queries, and official ones
     without judgement, have runs as deep as those of train queries. `expansion` is the entry of `expansions`
     for an index or for a system's queries, without what makes its files, which are inputs; else None.
-    `term_weights` is its key `trained`.
+    `term_weights` is its key `trained`, and `generated` that of the name.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -339,9 +339,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     name = getattr(system, "expanded_queries", None)
     if "index" in wildcards:
         name = next(iter(wildcards["index"].split(".")[1:]), None)
-    seen.expansion = _without(config.expansions[name], {"files", "trained"}) if name else None
+    seen.expansion = _without(config.expansions[name], {"files", "trained", "generated"}) if name else None
     if "expansion" in wildcards:
-        seen.term_weights = config.expansions[wildcards["expansion"]].trained
+        made = config.expansions[wildcards["expansion"]]
+        seen.term_weights, seen.generated = made.trained, made.generated
     if extracted := config.extracted.get(wildcards.get("split", "")):
         own = config.seed if extracted.seed is None else extracted.seed
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})

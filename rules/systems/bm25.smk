@@ -1,5 +1,6 @@
 # BM25. Needs: the collection, and the user's files of expansions. Makes: weights of terms learnt from train queries,
-# a Lucene index for each language and expansion of passages, and runs of any split.
+# texts that the user's generator makes of passages and queries, a Lucene index for each language and expansion of
+# passages, and runs of any split.
 
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
@@ -53,6 +54,37 @@ rule term_weights:
             ],
             packages=TORCH,
             options=vars(config.safety),
+        ),
+    shell:
+        RUN
+
+
+rule generate:
+    input:
+        model=files_of_generator,
+        texts=texts_to_generate_from,
+    output:
+        texts="results/{dataset}/expansions/{expansion}/{texts}.jsonl",
+        manifest="results/{dataset}/expansions/{expansion}/{texts}.jsonl.manifest.json",
+    log:
+        "results/{dataset}/logs/generate.{expansion}.{texts}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/generate.{expansion}.{texts}.tsv"
+    wildcard_constraints:
+        expansion=names(name for name, entry in config.expansions.items() if entry.generated),
+        texts=r"passages|queries\.[^/]+",
+    conda:
+        "../../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
+    params:
+        job=SPECS.job(
+            "generate",
+            settings=["generated", "compute", "seed"],
+            packages=[*TORCH, "tokenizers"],
         ),
     shell:
         RUN

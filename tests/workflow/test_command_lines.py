@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from runs import TARGET, copied, finished
+from small_generators import write_generator
 
 from condenser.files import read_json
 
@@ -32,7 +33,9 @@ systems:
   glove: {kind: word_vectors, path: overlay.yaml}
   learnt: {kind: fusion, of: [backbone-zeroshot, bm25], method: convex, weights: learnt, depth: 9}
   deepct: {kind: bm25, k1: 10, b: 0.9, expanded_passages: deepct}
+  own: {kind: bm25, k1: 10, b: 0.9, expanded_passages: own}
 expansions:
+  own: {generated: {model: generator, samples: 1, max_tokens: 9, max_input_tokens: 40}}
   deepct:
     weights: 100
     trained: {initial: backbone, max_tokens: 40, rows_per_chunk: 4, batch_size: 4, learning_rate: 1.0e-4,
@@ -49,6 +52,7 @@ TARGETS = [
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
     "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",
     "results/official/queries/rest/counts.json", "results/tiny/systems/deepct/seed42/run.dev.trec",
+    "results/tiny/systems/own/untrained/run.dev.trec",
 ]  # fmt: skip
 
 
@@ -58,6 +62,7 @@ def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = copied(golden, tmp_path_factory.mktemp("command lines") / "a checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
     (folder / "log.tsv").write_text("1\ta query\n")
+    write_generator("t5", folder / "generator")
     said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
     return re.findall(r"(?m)^Shell command: (.*)$", said)
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from graphs import Load, refusal, rerun
 from runs import checkout, finished, scores_by_query
+from small_generators import write_generator
 
 from condenser.data.records import read_passages
 from condenser.files import read_json
@@ -38,6 +39,23 @@ WEIGHED: dict[str, Any] = {
     "systems": {"deepct": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "learnt"}},
 }
 WEIGHED_RUN = "results/msmarco/systems/deepct/seed42/run.dev.trec"
+OWN: dict[str, Any] = {
+    "expansions": {
+        "queries-own": {
+            "generated": {
+                **{"samples": 3, "top_k": 10, "max_tokens": 9, "max_input_tokens": 40, "prefix": "ask: "}
+            }
+        },
+        "answers-own": {"generated": {"samples": 1, "max_tokens": 9, "max_input_tokens": 40}},
+    },
+    "systems": {
+        "own": {
+            **{"kind": "bm25", "k1": 0.82, "b": 0.68},
+            **{"expanded_passages": "queries-own", "expanded_queries": "answers-own"},
+        },
+    },
+}
+OWN_RUN = "results/msmarco/systems/own/untrained/run.dev.trec"
 
 
 def test_an_expansion_has_an_index_or_queries_of_its_own(load: Load) -> None:
@@ -146,12 +164,15 @@ def test_a_key_of_learnt_weights_reruns_what_reads_it(
     [
         (
             {"expansions": {"learnt": {"by": "row"}}},
-            "expansions.learnt: expected files and by, or else trained.",
+            "expansions.learnt: expected files and by, or else trained, or else generated.",
         ),
-        ({"expansions": {"none": {"by": "row"}}}, "expansions.none: expected files and by, or else trained."),
+        (
+            {"expansions": {"none": {"by": "row"}}},
+            "expansions.none: expected files and by, or else trained, or else generated.",
+        ),
         (
             {"expansions": {"learnt": {"files": {"msmarco": FILE}, "by": "row"}}},
-            "expansions.learnt: expected files and by, or else trained.",
+            "expansions.learnt: expected files and by, or else trained, or else generated.",
         ),
         (
             {"expansions": {"learnt": {"weights": None}}},
@@ -167,7 +188,7 @@ def test_a_key_of_learnt_weights_reruns_what_reads_it(
         ),
         (
             {"systems": {"gar": {"kind": "bm25", "k1": 1, "b": 0.4, "expanded_queries": "learnt"}}},
-            "systems.gar.expanded_queries: expected an expansion with files, got learnt",
+            "systems.gar.expanded_queries: expected an expansion with files or generated, got learnt",
         ),
     ],
 )
@@ -185,6 +206,90 @@ def test_weights_cannot_be_learnt_without_train_queries(load: Load) -> None:
     said = refusal(lambda: graph.jobs("results/mine/weighed.tsv"))
     assert said.startswith("error: results/mine: expected a data set with queries and judgements, got one")
     assert "results/mine/adapt.tsv" in said and "weighed" not in said  # what needs no train query
+
+
+@pytest.fixture(scope="module")
+def generator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("generator")
+    write_generator("t5", folder)
+    return folder
+
+
+def with_generator(folder: str | Path, edit: dict[str, Any] | None = None) -> dict[str, Any]:
+    model = {"generated": {"model": str(folder)}}
+    return merged(OWN, merged({"expansions": dict.fromkeys(OWN["expansions"], model)}, edit or {}))
+
+
+def test_generated_texts_are_a_job_between_the_texts_and_bm25(load: Load, generator: Path) -> None:
+    graph = load(with_generator(generator, {"datasets": {"msmarco": {"queries": {"log": FILE}}}}))
+    assert graph.jobs(OWN_RUN, OWN_RUN.replace("dev", "train"), OWN_RUN.replace("dev", "log"))
+    of_passages = "generate msmarco queries-own passages"
+    assert graph.parents("bm25_index msmarco index.queries-own") == {"collect msmarco", of_passages}
+    assert graph.parents(of_passages) == {"collect msmarco"}
+    for split in ("dev", "train", "log"):
+        maker = f"generate msmarco answers-own queries.{split}"
+        assert maker in graph.parents(f"bm25_run msmarco own untrained {split}")
+        assert f"queries.{split}.jsonl" in graph.inputs(maker)[-1]
+    read = {Path(file).name for file in graph.inputs(of_passages)}
+    assert {"config.json", "model.safetensors", "tokenizer.json", "collection.jsonl"} <= read
+
+
+@pytest.mark.parametrize(
+    ("name", "edit"), [("queries-own", {"samples": 4}), ("answers-own", {"prefix": "answer: "})]
+)
+def test_a_key_of_generated_texts_reruns_what_reads_it(
+    load: Load, generator: Path, name: str, edit: dict[str, Any]
+) -> None:
+    changed = with_generator(generator, {"expansions": {name: {"generated": edit}}})
+    found = rerun(load(with_generator(generator)).hashes(OWN_RUN), load(changed).hashes(OWN_RUN))
+    of_index = {"bm25_index"} if name == "queries-own" else set()
+    assert {job.split()[0] for job in found} == {"generate", "bm25_run"} | of_index
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ({"generated": {"top_k": None}}, r"generated: samples: expected 1 without top_k, .* got 3"),
+        ({"weights": 100}, "weights: expected none beside generated, got 100"),
+        ({"field": "texts"}, "field: expected contents without files, got texts"),
+        ({"by": "row"}, "expected files and by, or else trained, or else generated"),
+        ({"generated": {"model": "a{b}"}}, r"generated.model: expected a path without \{"),
+    ],
+)
+def test_generated_texts_that_cannot_be_are_refused_in_one_line(
+    load: Load, generator: Path, edit: dict[str, Any], message: str
+) -> None:
+    changed = with_generator(generator, {"expansions": {"queries-own": edit}})
+    assert re.match(rf"error: config: expansions.queries-own.*{message}", refusal(lambda: load(changed)))
+
+
+def test_a_folder_without_a_generator_stops_what_needs_it_with_one_line(load: Load, tmp_path: Path) -> None:
+    graph = load(with_generator(tmp_path))
+    assert graph.jobs("results/msmarco/table2.tsv")
+    said = refusal(lambda: graph.jobs(OWN_RUN))
+    assert re.match(r"error: config: expansions.\S+-own.generated.model: expected config.json in", said)
+
+
+@pytest.mark.workflow
+def test_texts_that_a_model_generates_are_indexed_and_asked(
+    root: Path, tmp_path: Path, generator: Path
+) -> None:
+    folder = checkout(root, tmp_path / "checkout")
+    (folder / "own.yaml").write_text(yaml.safe_dump(with_generator(generator)))
+    run = OWN_RUN.replace("msmarco", "tiny")
+    finished(folder, target=run, overlays=["own.yaml"])
+    made = folder / "results" / "tiny" / "expansions"
+    passages = [one.doc_id for one in read_passages(folder / "results/tiny/data/collection.jsonl")]
+    lines = [json.loads(line) for line in (made / "queries-own/passages.jsonl").read_text().splitlines()]
+    assert [line["id"] for line in lines] == passages
+    assert {len(line["contents"]) for line in lines} == {3}
+    queries = (folder / "results/tiny/data/queries.dev.jsonl").read_text().splitlines()
+    answers = (made / "answers-own/queries.dev.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)["contents"]) for line in answers] == [1] * len(queries)
+    indexed = read_json(folder / "results/tiny/bm25/index.queries-own.manifest.json")["counts"]
+    assert indexed["expanded"] == len(passages)
+    assert scores_by_query(folder / run)
+    assert "0 findings" in finished(folder, target="verify", overlays=["own.yaml"])
 
 
 @pytest.mark.workflow

@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 from graphs import Graph, Load
+from small_generators import write_generator
+
+from condenser.settings import merged
 
 TARGETS = [
     "results/msmarco/table2.tsv",
@@ -30,6 +33,7 @@ TARGETS = [
     "results/msmarco/systems/teacher/seed42/pseudo_labels.log.jsonl",
     "results/official/queries/rest/counts.json",
     "results/msmarco/systems/deepct/seed42/run.dev.trec",
+    "results/msmarco/systems/own/untrained/run.dev.trec",
 ]
 TERM_WEIGHTS = {
     **{"initial": "backbone", "max_tokens": 128, "rows_per_chunk": 16, "batch_size": 16, "epochs": 3},
@@ -51,6 +55,7 @@ GLOVE = {
             "recipe": {"negatives": {"denoise": {"negative_below": 0.1, "positive_above": 0.9}}},
         },
         "deepct": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "learnt"},
+        "own": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "own", "expanded_queries": "own"},
     },
     "expansions": {"learnt": {"weights": 100, "trained": TERM_WEIGHTS}},
     "datasets": {
@@ -61,8 +66,11 @@ GLOVE = {
 
 
 @pytest.fixture(scope="module")
-def graph(load: Load) -> Graph:
-    graph = load(GLOVE)
+def graph(load: Load, tmp_path_factory: pytest.TempPathFactory) -> Graph:
+    folder = tmp_path_factory.mktemp("generator")
+    write_generator("t5", folder)
+    generated = {"model": str(folder), "samples": 1, "max_tokens": 9, "max_input_tokens": 40}
+    graph = load(merged(GLOVE, {"expansions": {"own": {"generated": generated}}}))
     for target in TARGETS:
         graph.jobs(target)
     return graph

@@ -21,7 +21,7 @@ _AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
 _RANGE = ("seconds_low", "seconds_high")
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds", *_RANGE)
 COLUMNS = ("rule", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
-_NAMES = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
+_NAMES = ("dataset", "file", "model", "system", "expansion", "variant", "texts", "split")  # what a row names
 _FORMATS = {"flops": "{:.4g}", **dict.fromkeys(("seconds", *_RANGE), "{:.1f}")}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 

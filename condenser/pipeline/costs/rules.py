@@ -11,7 +11,10 @@ A rule has the function of its name, `(job, data) -> work`, as a kind has its `c
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from condenser.data import sources
+from condenser.data.generators import generator_bytes
 from condenser.data.official import official_file
 from condenser.pipeline.costs.data import Data, Work
 from condenser.pipeline.costs.jobs import Job
@@ -78,6 +81,26 @@ def term_weights(job: Job, data: Data) -> Work:
         **{unit: training[unit] + passes[unit] for unit in ("tokens", "flops")},
         "rows": texts.count,
         "bytes_on_disk": 2 * data.text_bytes(texts) + texts.count * (texts.id_bytes + _JSON_BYTES),
+    }
+
+
+def generate(job: Job, data: Data) -> Work:
+    """Each token of a text, and of those that are generated from it, passes all weights.
+
+    That is too many by about half: a token passes the encoder or the decoder.
+    """
+    settings, (kind, _, split) = job.config.generated, job.wildcards["texts"].partition(".")
+    texts = data.passages(job) if kind == "passages" else data.queries(job, split)
+    weights = generator_bytes(Path(settings.model)) / 4  # of float32
+    generated = texts.count * settings.samples * settings.max_tokens
+    tokens = texts.count * texts.cut(settings.max_input_tokens) + generated
+    return {
+        "tokens": tokens,
+        "flops": 2 * tokens * weights,
+        "bytes_on_disk": generated * data.tables.assumption("bytes_per_token")
+        + texts.count * (texts.id_bytes + _JSON_BYTES),
+        "memory_bytes": 4 * weights,
+        "note": "each generated text is counted with max_tokens",
     }
 
 

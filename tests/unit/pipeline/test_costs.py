@@ -24,6 +24,8 @@ import torch
 from graphs import Load
 from own_collections import write_beir, write_tsv
 from runs import environment
+from safetensors.torch import load_file
+from small_generators import write_generator
 from small_models import OPERATORS, full_rows, small_backbone, small_condenser, small_config
 from token_shards import hand_made_shards, real_tokenizer_folder
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -568,9 +570,30 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "sentence_metrics",
         "similarities",
         "term_weights",
+        "generate",
     }  # not in table2
     rates = (TABLES / "rates.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in rates} - {"*"} <= rules
+
+
+def test_generated_texts_have_a_plan_by_the_size_of_their_model(load: Load, tmp_path: Path) -> None:
+    write_generator("t5", tmp_path / "model")
+    generated = {"model": str(tmp_path / "model"), "samples": 4, "top_k": 10, "max_tokens": 20}
+    bm25 = {"kind": "bm25", "k1": 0.9, "b": 0.4}
+    overlay = {
+        "expansions": {"own": {"generated": generated | {"max_input_tokens": 30}}},
+        "systems": {"both": bm25 | {"expanded_passages": "own", "expanded_queries": "own"}},
+        "tables": {"own": {"rows": ["both"], "measures": ["MRR@10"]}},
+    }
+    graph = load(overlay)
+    rows = plan(read_own_jobs(graph.write_plan_of("msmarco", "own", tmp_path)), H200, dataset="msmarco")
+    weights = sum(value.numel() for value in load_file(tmp_path / "model" / "model.safetensors").values())
+    for texts in ("passages", "queries.dev"):
+        row = rows[f"generate own {texts}"]
+        assert row["tokens"] > 0
+        # the file is longer than its weights by a header
+        assert row["flops"] == pytest.approx(2 * row["tokens"] * weights, rel=0.1)
+        assert row["seconds"] > 0 and "max_tokens" in row["assumption"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,257 @@
+"""Generated texts: against decoding one text at a time without padding or cache; draws; resuming; errors."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from architectures import TEXTS, write_folder
+from small_generators import KINDS, write_generator
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
+
+from condenser.data.expansions import expanded
+from condenser.data.generators import generator_files
+from condenser.model import generator as generators
+from condenser.model.devices import Compute
+from condenser.model.generator import Generator
+from condenser.retrieve.generate import generate_texts, gumbel
+
+CPU = Compute(torch.device("cpu"), "fp32")
+QUERIES = [(f"d{row}", " ".join(text.split()[: 2 + 3 * row])) for row, text in enumerate(TEXTS[:4] * 2)]
+LONGEST = 12  # tokens of a generated text
+INPUT = 20
+SEED = 7
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    made = {kind: tmp_path_factory.mktemp(kind) for kind in KINDS}
+    for kind, folder in made.items():
+        write_generator(kind, folder)
+    return made
+
+
+def written(folder: Path, output: Path, **changes: Any) -> dict[str, int]:
+    torch.set_num_threads(1)
+    settings = {
+        **{"prefix": "", "samples": 3, "top_k": 5, "max_tokens": LONGEST, "max_input_tokens": INPUT},
+        **{"rows_per_chunk": 6, "seed": SEED},
+    }
+    return generate_texts(
+        folder, QUERIES, output, total=len(QUERIES), unit="passages",
+        **{**settings, "work_folder": output.parent / "work", **changes}, compute=CPU,
+    )  # fmt: skip
+
+
+def contents(file: Path) -> list[list[str]]:
+    return [json.loads(line)["contents"] for line in file.read_text().splitlines()]
+
+
+def slowly(folder: Path, *, prefix: str, samples: int, top_k: int | None) -> tuple[list[list[str]], int]:
+    """One text, one sample and one token after the other, each by a forward pass of all so far."""
+    model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    start, end = model.generation_config.decoder_start_token_id, model.generation_config.eos_token_id
+    found, num_unfinished = [], 0
+    for row, (_, text) in enumerate(QUERIES):
+        ids = tokenizer(prefix + text, truncation=True, max_length=INPUT, return_tensors="pt")["input_ids"]
+        of_text = []
+        for sample in range(samples):
+            tokens = [start]
+            while len(tokens) <= LONGEST and end not in tokens[1:]:
+                with torch.no_grad():
+                    logits = model(input_ids=ids, decoder_input_ids=torch.tensor([tokens])).logits[0, -1]
+                choice = 0
+                best = logits.argsort(descending=True)[: top_k or 1]
+                if top_k is not None:
+                    place = np.array([row * samples + sample])
+                    noise = gumbel(SEED, len(tokens), place, choices=top_k)[0]
+                    choice = int(np.argmax(logits[best].double().numpy() + noise))
+                tokens.append(int(best[choice]))
+            num_unfinished += end not in tokens[1:]
+            of_text.append(tokenizer.decode(tokens, skip_special_tokens=True).strip())
+        found.append(of_text)
+    return found, num_unfinished
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("samples", "top_k", "prefix"), [(1, None, ""), (3, 5, "words: ")])
+def test_texts_are_those_of_one_token_after_another_without_padding_or_cache(
+    folders: dict[str, Path], tmp_path: Path, kind: str, samples: int, top_k: int | None, prefix: str
+) -> None:
+    output = tmp_path / "out.jsonl"
+    counts = written(folders[kind], output, samples=samples, top_k=top_k, prefix=prefix)
+    slow, num_unfinished = slowly(folders[kind], prefix=prefix, samples=samples, top_k=top_k)
+    assert contents(output) == slow
+    assert [json.loads(line)["id"] for line in output.read_text().splitlines()] == [one for one, _ in QUERIES]
+    assert counts["unfinished"] == num_unfinished
+    assert (counts["passages"], counts["generated"]) == (len(QUERIES), samples * len(QUERIES))
+    if top_k:
+        assert len({text for of_text in slow for text in of_text}) > len(QUERIES)
+
+
+def test_some_texts_end_before_the_longest_and_some_do_not(folders: dict[str, Path], tmp_path: Path) -> None:
+    """So that the tests above see both."""
+    shares = [
+        written(folder, tmp_path / kind / "out.jsonl", top_k=40)["unfinished"] / (3 * len(QUERIES))
+        for kind, folder in folders.items()
+    ]
+    assert any(0 < share < 1 for share in shares), shares
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_in_float32_another_number_of_texts_at_a_time_gives_the_same_bytes(
+    folders: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    files = [tmp_path / str(rows) / "out.jsonl" for rows in (1, 6, 100)]
+    for file in files:
+        written(folders[kind], file, rows_per_chunk=int(file.parent.name))
+    assert len({file.read_bytes() for file in files}) == 1
+
+
+def test_a_draw_is_one_from_the_softmax_of_the_most_probable_tokens() -> None:
+    """200,000 draws: within 4 standard errors of each probability."""
+    logits = torch.tensor([1.0, 3.0, -1.0, 2.5, 0.0, 2.0])
+    count, top_k = 200_000, 4
+    positions = np.arange(count)
+    chosen = generators._Choice(
+        top_k, lambda token, choices: torch.from_numpy(gumbel(SEED, token, positions, choices=choices))
+    )
+    left = chosen(torch.zeros(count, 3, dtype=torch.long), logits.expand(count, -1))
+    assert torch.equal(left.isfinite().sum(dim=1), torch.ones(count, dtype=torch.long))
+    drawn = Counter(left.argmax(dim=1).tolist())
+    best = logits.topk(top_k).indices.tolist()
+    assert set(drawn) == set(best)
+    for token, probability in zip(best, logits[best].softmax(dim=0).tolist(), strict=True):
+        error = (probability * (1 - probability) / count) ** 0.5
+        assert drawn[token] / count == pytest.approx(probability, abs=4 * error)
+
+
+def test_a_job_that_was_interrupted_resumes_to_the_same_bytes(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("condenser.retrieve.generate._CHUNKS", 1)  # blocks of two texts
+    whole, output = tmp_path / "whole" / "out.jsonl", tmp_path / "resumed" / "out.jsonl"
+    counts = written(folders["t5"], whole)
+    generate, calls = Generator.generate, list[int]()
+
+    def broken(self: Generator, ids: Any, **options: Any) -> Any:
+        calls.append(len(ids))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return generate(self, ids, **options)
+
+    monkeypatch.setattr(Generator, "generate", broken)
+    with pytest.raises(KeyboardInterrupt):
+        written(folders["t5"], output)
+    assert not output.exists()
+    assert written(folders["t5"], output) == counts
+    assert output.read_bytes() == whole.read_bytes()
+    assert calls == [2, 2, 2, 2, 2]  # the first two blocks are not generated again
+
+
+def test_another_seed_draws_other_texts(folders: dict[str, Path], tmp_path: Path) -> None:
+    files = [tmp_path / str(seed) / "out.jsonl" for seed in (1, 2)]
+    for file in files:
+        written(folders["bart"], file, seed=int(file.parent.name))
+    assert files[0].read_bytes() != files[1].read_bytes()
+
+
+def test_the_file_is_read_as_an_expansion_and_long_texts_are_counted(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.jsonl"
+    tokenizer = AutoTokenizer.from_pretrained(folders["t5"])
+    lengths = [len(tokenizer(text)["input_ids"]) for _, text in QUERIES]
+    limit = sorted(set(lengths))[-2]  # a text of this length is not cut
+    counts = written(folders["t5"], output, max_input_tokens=limit)
+    assert counts["inputs_cut"] == sum(length > limit for length in lengths) > 0
+    read = list(expanded(QUERIES, output, by="row", field="contents", weights=None, counts=Counter()))
+    first, text = QUERIES[2]
+    assert read[2] == (first, f"{text}\n{' '.join(contents(output)[2])}")
+
+
+def test_what_a_folder_says_of_beams_and_lengths_does_not_count(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(folders["bart"], folder)
+    said = json.loads((folder / "generation_config.json").read_text())
+    said |= {"num_beams": 3, "min_length": 9, "no_repeat_ngram_size": 2, "do_sample": True, "top_k": 2}
+    (folder / "generation_config.json").write_text(json.dumps(said))
+    files = [tmp_path / name / "out.jsonl" for name in ("plain", "said")]
+    for file, of in zip(files, (folders["bart"], folder), strict=True):
+        written(of, file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("lacking", "message"),
+    [
+        ("config.json", "expected config.json in"),
+        ("model.safetensors", "expected weights as safetensors in"),
+        ("tokenizer.json", "expected a tokenizer in"),
+    ],
+)
+def test_a_folder_that_lacks_a_file_is_refused(
+    folders: dict[str, Path], tmp_path: Path, lacking: str, message: str
+) -> None:
+    folder = tmp_path / "folder"
+    shutil.copytree(folders["t5"], folder)
+    (folder / "pytorch_model.bin").write_bytes(b"a pickle, which is never read")
+    assert folder / "pytorch_model.bin" not in generator_files(folder)
+    (folder / lacking).unlink()
+    with pytest.raises(ValueError, match=message):
+        generator_files(folder)
+
+
+def test_a_folder_that_is_not_there_or_runs_code_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a folder, found none at"):
+        generator_files(tmp_path / "gone")
+    folder = tmp_path / "folder"
+    shutil.copytree(folders["t5"], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "mine.Mine"}}))
+    with pytest.raises(ValueError, match="got one that runs own code"):
+        generator_files(folder)
+
+
+def test_a_model_that_is_no_generator_or_lacks_weights_is_refused_in_one_line(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    write_folder("bert", tmp_path / "encoder")
+    with pytest.raises(ValueError, match="model_type bert is no encoder with a decoder") as refused:
+        Generator.load(tmp_path / "encoder", CPU)
+    assert "\n" not in str(refused.value)
+    folder = tmp_path / "more"
+    shutil.copytree(folders["t5"], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_layers": 3}))
+    with pytest.raises(ValueError, match=r"expected all weights of its config\.json") as refused:
+        Generator.load(folder, CPU)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["max_input_tokens", "max_tokens"])
+def test_texts_longer_than_the_positions_are_refused(
+    folders: dict[str, Path], tmp_path: Path, key: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"expected positions for {key} \(61\), got 60"):
+        written(folders["bert2bert"], tmp_path / "out.jsonl", **{key: 61})
+
+
+def test_weights_that_give_no_number_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    model = write_generator("t5", folder)
+    with torch.no_grad():
+        model.shared.weight.fill_(float("nan"))
+    model.save_pretrained(folder)
+    for top_k in (None, 5):
+        with pytest.raises(ValueError, match="expected finite scores of tokens, got NaN"):
+            written(folder, tmp_path / "out.jsonl", top_k=top_k, samples=1)
