@@ -23,7 +23,7 @@ import argparse
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from condenser.model.devices import autocast, choose_device, choose_precision
 WARM_UP = 0.1  # share of the steps; then the rate falls in a line to 0
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Read the pairs, train, and write the folder."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("data", type=Path, help="folder with corpus.jsonl or collection.jsonl")
@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--max-input-tokens", type=int, default=256)
     parser.add_argument("--max-tokens", type=int, default=48, help="of what is to be generated")
     parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
+    args = parser.parse_args(arguments)
     torch.manual_seed(args.seed)
     transformers_logging.set_verbosity_error()  # it would list the new weights
     transformers_logging.disable_progress_bar()
