@@ -8,9 +8,10 @@
 
 Writes the official files under their addresses, so that the folder is a mirror (`downloads.mirror`), and puts
 their lengths, digests and numbers of rows in place of the official ones in a checkout of its own. Passages
-are stretches of the corpus, of MS MARCO's lengths (mean 56 words, standard deviation 25), with titles of 3
-words. A query is 8 words of a passage that is judged relevant. Negatives of triples are drawn at random. So
-costs are as with the official files; quality means nothing. There are as many rows as officially, but for
+are pieces of 8 words from anywhere in the corpus, of MS MARCO's lengths (mean 56 words, standard deviation
+25), so that few resemble each other, with titles of 3 words. A query is the first piece of a passage that is
+judged relevant. Negatives of triples are drawn at random. So costs are as with the official files; quality
+means nothing. There are as many rows as officially, but for
 the triples: a tenth. The checkout's encoder gives random vectors of 768 dimensions, since BERT-base would
 take weeks on two cores: all else of an encoding is as it is.
 """
@@ -40,7 +41,8 @@ from condenser.data.sources import msmarco
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 
 JUDGED = {"train": 502_939, "dev": 6_980, "dl19": 43}  # queries
-QUERY_WORDS, TITLE_WORDS, LONGEST = 8, 3, 300
+PIECE, TITLE_WORDS, LONGEST = 8, 3, 300  # words
+STRIDE = 1_000_003  # a prime number
 AT_ONCE = 200_000  # lines
 CODE = ("data/official.py", "data/sources/msmarco.py", "data/triples.py")
 ENCODER = "retrieve/encode.py"
@@ -101,7 +103,8 @@ class MarcoFiles:
         self.draw = np.random.default_rng(0)
         self.num_passages = self.rows["collection.tsv"]
         self.lengths = self.draw.gamma(5.0, 56 / 5, self.num_passages).astype(np.int64).clip(10, LONGEST)
-        self.first = self.draw.integers(0, len(words) - LONGEST, self.num_passages)
+        self.num_begins = len(words) - PIECE
+        self.first = self.draw.integers(0, self.num_begins, self.num_passages)
         self.relevant = {
             split: self.draw.integers(0, self.num_passages, self.rows[queries])
             for split, (queries, _) in msmarco.SPLITS.items()
@@ -124,17 +127,25 @@ class MarcoFiles:
 
     def passages(self) -> Iterator[bytes]:
         """`id text`."""
-        return numbered(self.stretches(self.first, self.lengths))
+        return numbered(
+            map(self.passage, range(self.num_passages), self.first.tolist(), self.lengths.tolist())
+        )
+
+    def passage(self, row: int, first: int, num_words: int) -> bytes:
+        """Pieces of the corpus, the first from the word `first` on; two rows hardly share a second one."""
+        begins = [(first + row * place * STRIDE) % self.num_begins for place in range(0, num_words, PIECE)]
+        whole = b" ".join(map(self.stretch, begins, [PIECE] * len(begins)))
+        return b" ".join(whole.split(b" ")[:num_words])
 
     def titles(self) -> Iterator[bytes]:
-        """`id title`: the words before the middle of the passage."""
-        return numbered(self.stretches(self.first + self.lengths // 2, TITLE_WORDS))
+        """`id title`: the last words of the first piece."""
+        return numbered(self.stretches(self.first + PIECE - TITLE_WORDS, TITLE_WORDS))
 
     def queries(self, split: str) -> Iterator[bytes]:
         """`id text`; the ids of a split are its own."""
         first = self.first[self.relevant[split]]
         begin = 10_000_000 * [*msmarco.SPLITS].index(split)
-        return numbered(self.stretches(first + 1, QUERY_WORDS), begin=begin)
+        return numbered(self.stretches(first, PIECE), begin=begin)
 
     def qrels(self, split: str) -> Iterator[bytes]:
         """`query 0 passage grade`; some queries have two relevant passages, or more."""
@@ -154,11 +165,13 @@ class MarcoFiles:
             for row in zip(query.tolist(), relevant[query].tolist(), negative.tolist(), strict=True):
                 yield b"%d\t%d\t%d" % row
 
-    def stretches(self, first: np.ndarray, counts: np.ndarray | int) -> Iterator[bytes]:
-        """`counts` words each, from the word `first` on."""
-        ends = self.begins[first + counts] - 1
-        for begin, end in zip(self.begins[first].tolist(), ends.tolist(), strict=True):
-            yield self.text[begin:end]
+    def stretches(self, first: np.ndarray, num_words: int) -> Iterator[bytes]:
+        """`num_words` words each, from the word `first` on."""
+        return (self.stretch(begin, num_words) for begin in first.tolist())
+
+    def stretch(self, first: int, num_words: int) -> bytes:
+        """The text from a word on."""
+        return self.text[self.begins[first] : self.begins[first + num_words] - 1]
 
 
 def numbered(texts: Iterable[bytes], *, begin: int = 0) -> Iterator[bytes]:
