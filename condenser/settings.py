@@ -261,7 +261,7 @@ class Model(Block):
     """The keys of every model.
 
     `seed` replaces the configuration's for this model. With `each` the model is pre-trained once for every
-    seed of a table.
+    seed of a table, and so are those that start from it.
     """
 
     objective: Name

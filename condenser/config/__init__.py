@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from condenser import kinds
+from condenser import experiment, kinds
 from condenser.blocks import Config, Written, recipe_class
 from condenser.config import references
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, first_line, preview
@@ -63,6 +63,7 @@ def validated(config: Mapping[str, Any]) -> Config:
             for name, entry in getattr(checked, noun).items()
         }
         setattr(checked, noun, entries)
+    experiment.inherit_seeds(checked.models)
     check_name("recipe", checked.recipe, checked.recipes)
     for dataset in checked.datasets.values():
         if hasattr(dataset, "recipe"):

@@ -121,8 +121,8 @@ def check_models(config: Config) -> None:
             check_name(f"{key}.initial", model.initial, models)
             if experiment.is_seeded(config, model.initial) and not experiment.is_seeded(config, name):
                 raise ValueError(
-                    f"{key}.seed: expected {experiment.EACH}, because {model.initial}, "
-                    "which it starts from, has it."
+                    f"{key}.seed: expected none, as it follows {model.initial}, which it starts from, "
+                    f"got {model.seed}."
                 )
         elif experiment.is_seeded(config, name):
             raise ValueError(

@@ -7,7 +7,7 @@ functions. `tables` has what tables and figures show.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from typing import Any
 
@@ -93,6 +93,15 @@ def home(config: Config, model: str, dataset: str) -> str:
     if is_chosen(config, model):
         return dataset
     return getattr(config.datasets[dataset], "documents", None) or dataset
+
+
+def inherit_seeds(models: Mapping[str, Any]) -> None:
+    """Let each model without a seed of its own be pre-trained for each seed if the one it starts from is."""
+    for _ in models:  # a chain is at most so long
+        for model in models.values():
+            initial = models.get(getattr(model, "initial", ""))
+            if model.seed is None and getattr(initial, "seed", None) == EACH:
+                model.seed = EACH
 
 
 def is_seeded(config: Config, model: str) -> bool:

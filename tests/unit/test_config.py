@@ -311,8 +311,6 @@ TRAINED_LATE = {
          "models.condenser.skip_from: expected at most 6 (the backbone's layers), got 7"),
         ("models.mlm.seed", "all", "models.mlm.seed: expected a whole number or each, got 'all'."),
         ("models.mlm.seed", -1, "models.mlm.seed: expected a whole number or each, got -1."),
-        ("models.condenser.seed", "each",
-         "models.cocondenser.seed: expected each, because condenser, which it starts from, has it."),
         ("models.backbone.seed", "each", "models.backbone.seed: expected a whole number, got each."),
         ("models.mlm-seed2", {"objective": "mlm", "initial": "backbone"},
          "models.mlm-seed2: expected another name, mlm-seed2 is that of a model"),
@@ -415,6 +413,19 @@ def test_ones_own_data_may_have_no_split_of_a_kind(config: Config, tmp_path: Pat
         mine = {"source": source, "path": str(tmp_path), **splits}
         checked = validated(changed(config, "datasets.mine", mine))["datasets"]["mine"]
         assert splits.items() <= checked.items()
+
+
+def test_a_model_is_pre_trained_for_each_seed_if_the_one_it_starts_from_is(config: Config) -> None:
+    each = changed(config, "models.condenser.seed", "each")
+    seeds = {name: model["seed"] for name, model in validated(each)["models"].items()}
+    assert (seeds["condenser"], seeds["cocondenser"], seeds["ict"], seeds["stacked"]) == (
+        "each",
+        "each",
+        None,
+        None,
+    )
+    with pytest.raises(ValueError, match=r"cocondenser\.seed: expected none, as it follows condenser"):
+        validated(changed(each, "models.cocondenser.seed", 3))
 
 
 def test_all_models_of_an_objective_may_be_pre_trained_for_each_seed(config: Config) -> None:
