@@ -4,7 +4,7 @@
     python benchmarks/marco_files.py --corpus corpus.jsonl.gz --mirror ../marco-made --checkout ../at-scale
     cd ../at-scale && CONDENSER_MIRROR=../marco-made snakemake --cores 2 --configfile configs/paper.yaml \\
         configs/scale.yaml -- results/msmarco/scale_costs.tsv results/msmarco/scale.plan.tsv \\
-        results/msmarco/subsets/n10000-seed1.txt results/msmarco/systems/bm25/seed42/examples.jsonl
+        results/msmarco/{subsets/n10000-seed1.txt,systems/bm25/seed42/examples.jsonl,audit.tsv}
 
 Writes the official files under their addresses, so that the folder is a mirror (`downloads.mirror`), and puts
 their lengths, digests and numbers of rows in place of the official ones in a checkout of its own. Passages
