@@ -128,6 +128,7 @@ def _masked(shards, tokenizer, starts, lengths, positions, epoch) -> tuple[Tenso
 # but for rounding, which AdamW makes as large as any other step. In a passage encoder of its own, so is
 # that of the last bias: it adds the same number to a query's scores of all passages.
 _KEY_BIAS, _LAST_BIAS = "attention.self.key.bias", "encoder.layer.2.output.LayerNorm.bias"
+TOLERANCE = 1e-4  # by rounding, of a single weight whose gradient is nearly zero: up to 3.5e-5
 
 
 def _assert_close(
@@ -137,7 +138,7 @@ def _assert_close(
     for name, weight in ours.items():
         if not name.endswith(without):
             torch.testing.assert_close(
-                weight, theirs[name], rtol=1e-3, atol=2e-5, msg=lambda text, name=name: f"{name}: {text}"
+                weight, theirs[name], rtol=1e-3, atol=TOLERANCE, msg=lambda text, name=name: f"{name}: {text}"
             )
 
 
@@ -151,7 +152,7 @@ def _assert_same(plain: _Plain, output: Path, before: dict[str, Tensor]) -> None
     ):
         _assert_close(ours, theirs)
     moved = trained["encoder.layer.0.output.dense.weight"] - before["encoder.layer.0.output.dense.weight"]
-    assert moved.abs().max() > 50 * 2e-5  # the comparison would see a step that was not taken
+    assert moved.abs().max() > 10 * TOLERANCE  # the comparison would see a step that was not taken
 
 
 def _condenser_losses(files: Files, plain: _Plain) -> tuple[int, Callable[[int], Tensor]]:
