@@ -146,7 +146,7 @@ class Validation(Block):
     A query ranks its positives and `negatives` of each of its files of examples, together with those of all
     other held-out queries. With `keep: better` a trained model that is not better than its start is replaced
     by the mean with `initial_share` of the start's weights, or by the start where the mean is worse by more
-    than a standard error.
+    than two standard errors.
     """
 
     negatives: Count

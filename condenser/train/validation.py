@@ -19,6 +19,7 @@ from condenser.train.examples import ExampleRows
 
 VALIDATION_FILE = "validation.json"  # in the folder of what was trained
 DEPTH = 10  # of MRR@10
+STANDARD_ERRORS = 2  # by which a mean must be worse than the start to give way to it
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,8 @@ class StartComparison:
         queries: how many were compared.
         passages: how many each of them ranked.
         start, trained, mean: MRR@10 of the three; the mean of weights is tried only where the trained model
-            is not better than the start. Then it is kept, unless it is worse by more than a standard error:
-            a hundred queries often miss a gain, and the mean keeps most of it (docs/log.md).
+            is not better than the start. Then it is kept, unless it is worse by more than two standard
+            errors: a hundred queries often miss a gain, and the mean keeps most of it (docs/log.md).
         won, lost: queries with a higher, and with a lower, reciprocal rank after the training.
     """
 
@@ -124,7 +125,7 @@ def keep_better(
         mix_in_start(initial_share)
         of_mean = measure()
         mean, lost = float(of_mean.mean()), start - of_mean
-        kept = "start" if lost.mean() > lost.std() / len(lost) ** 0.5 else "mean"
+        kept = "start" if lost.mean() > STANDARD_ERRORS * lost.std() / len(lost) ** 0.5 else "mean"
         if kept == "start":
             mix_in_start(1.0)
     return StartComparison(
