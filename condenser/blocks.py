@@ -146,12 +146,13 @@ class Validation(Block):
     A query ranks its positives and `negatives` of each of its files of examples, together with those of all
     other held-out queries. With `keep: better` a trained model that is not better than its start is replaced
     by the mean with `initial_share` of the start's weights, or by the start where the mean is worse by more
-    than two standard errors.
+    than `standard_errors`.
     """
 
     negatives: Count
     keep: Literal["better", "trained"]
     initial_share: Annotated[float, Field(gt=0.0, lt=1.0)]
+    standard_errors: NotNegative
 
 
 class SizedEpochs(Block):
@@ -251,7 +252,7 @@ class Generated(Block):
     top_k: Count | None = None  # tokens that each next one is drawn from
     max_tokens: Annotated[int, Field(ge=2, le=LARGEST)]  # of a generated text
     max_input_tokens: Annotated[int, Field(ge=3, le=LARGEST)]
-    rows_per_chunk: Count = 2048  # texts that are generated at a time
+    rows_per_chunk: Count  # texts that are generated at a time
 
     @model_validator(mode="after")
     def _samples_differ(self) -> Generated:

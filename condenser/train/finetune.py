@@ -346,6 +346,7 @@ def _training(
             num_passages=len(ranked.passages),
             keep=validation.keep,
             initial_share=validation.initial_share,
+            standard_errors=validation.standard_errors,
         )
 
     def save(folder: Path) -> None:

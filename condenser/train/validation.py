@@ -19,7 +19,6 @@ from condenser.train.examples import ExampleRows
 
 VALIDATION_FILE = "validation.json"  # in the folder of what was trained
 DEPTH = 10  # of MRR@10
-STANDARD_ERRORS = 2  # by which a mean must be worse than the start to give way to it
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class StartComparison:
         queries: how many were compared.
         passages: how many each of them ranked.
         start, trained, mean: MRR@10 of the three; the mean of weights is tried only where the trained model
-            is not better than the start. Then it is kept, unless it is worse by more than two standard
-            errors: a hundred queries often miss a gain, and the mean keeps most of it (docs/log.md).
+            is not better than the start. Then it is kept, unless it is worse by more than
+            `standard_errors`: a hundred queries often miss a gain, and the mean keeps most of it.
         won, lost: queries with a higher, and with a lower, reciprocal rank after the training.
     """
 
@@ -108,6 +107,7 @@ def keep_better(
     num_passages: int,
     keep: Literal["better", "trained"],
     initial_share: float,
+    standard_errors: float,
 ) -> StartComparison:
     """Compare a trained model with its start, and leave in place what `StartComparison` says.
 
@@ -117,6 +117,7 @@ def keep_better(
         mix_in_start: replaces the model's weights by a mean with this share of the start's; 1 restores it.
         keep: with "trained" the comparison changes nothing.
         initial_share: of the mean that is tried.
+        standard_errors: by how many of them a mean must be worse than the start to give way to it.
     """
     trained = measure()
     kept: Literal["trained", "mean", "start"] = "trained"
@@ -125,7 +126,7 @@ def keep_better(
         mix_in_start(initial_share)
         of_mean = measure()
         mean, lost = float(of_mean.mean()), start - of_mean
-        kept = "start" if lost.mean() > STANDARD_ERRORS * lost.std() / len(lost) ** 0.5 else "mean"
+        kept = "start" if lost.mean() > standard_errors * lost.std() / len(lost) ** 0.5 else "mean"
         if kept == "start":
             mix_in_start(1.0)
     return StartComparison(

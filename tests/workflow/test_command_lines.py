@@ -35,7 +35,7 @@ systems:
   deepct: {kind: bm25, k1: 10, b: 0.9, expanded_passages: deepct}
   own: {kind: bm25, k1: 10, b: 0.9, expanded_passages: own}
 expansions:
-  own: {generated: {model: generator, samples: 1, max_tokens: 9, max_input_tokens: 40}}
+  own: {generated: {model: generator, samples: 1, max_tokens: 9, max_input_tokens: 40, rows_per_chunk: 9}}
   deepct:
     weights: 100
     trained: {initial: backbone, max_tokens: 40, rows_per_chunk: 4, batch_size: 4, learning_rate: 1.0e-4,

@@ -43,10 +43,19 @@ OWN: dict[str, Any] = {
     "expansions": {
         "queries-own": {
             "generated": {
-                **{"samples": 3, "top_k": 10, "max_tokens": 9, "max_input_tokens": 40, "prefix": "ask: "}
+                **{
+                    "samples": 3,
+                    "top_k": 10,
+                    "max_tokens": 9,
+                    "max_input_tokens": 40,
+                    "rows_per_chunk": 9,
+                    "prefix": "ask: ",
+                }
             }
         },
-        "answers-own": {"generated": {"samples": 1, "max_tokens": 9, "max_input_tokens": 40}},
+        "answers-own": {
+            "generated": {"samples": 1, "max_tokens": 9, "max_input_tokens": 40, "rows_per_chunk": 9}
+        },
     },
     "systems": {
         "own": {

@@ -220,6 +220,7 @@ VALUES: dict[str, Any] = {
     "recipes.*.held_out.share": 0.2,
     "recipes.*.validation.keep": "trained",
     "recipes.*.validation.initial_share": 0.4,
+    "recipes.*.validation.standard_errors": 1.0,
     "*.held_out": "rest",
     "models.adapted.of": ["backbone-zeroshot", "ict-zeroshot"],
     "*.best_of.queries": ["held-titles"],

@@ -69,7 +69,13 @@ GLOVE = {
 def graph(load: Load, tmp_path_factory: pytest.TempPathFactory) -> Graph:
     folder = tmp_path_factory.mktemp("generator")
     write_generator("t5", folder)
-    generated = {"model": str(folder), "samples": 1, "max_tokens": 9, "max_input_tokens": 40}
+    generated = {
+        "model": str(folder),
+        "samples": 1,
+        "max_tokens": 9,
+        "max_input_tokens": 40,
+        "rows_per_chunk": 9,
+    }
     graph = load(merged(GLOVE, {"expansions": {"own": {"generated": generated}}}))
     for target in TARGETS:
         graph.jobs(target)

@@ -581,7 +581,7 @@ def test_generated_texts_have_a_plan_by_the_size_of_their_model(load: Load, tmp_
     generated = {"model": str(tmp_path / "model"), "samples": 4, "top_k": 10, "max_tokens": 20}
     bm25 = {"kind": "bm25", "k1": 0.9, "b": 0.4}
     overlay = {
-        "expansions": {"own": {"generated": generated | {"max_input_tokens": 30}}},
+        "expansions": {"own": {"generated": generated | {"max_input_tokens": 30, "rows_per_chunk": 9}}},
         "systems": {"both": bm25 | {"expanded_passages": "own", "expanded_queries": "own"}},
         "tables": {"own": {"rows": ["both"], "measures": ["MRR@10"]}},
     }

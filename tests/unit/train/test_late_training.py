@@ -278,7 +278,9 @@ def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
     examples = list(read_examples(files.examples))[::2]
     held_out = tmp_path / "held_out.txt"
     held_out.write_text("".join(f"{example.query_id}\n" for example in examples))
-    validation = partly(Validation, {"negatives": 1, "keep": "better", "initial_share": 0.5})
+    validation = partly(
+        Validation, {"negatives": 1, "keep": "better", "initial_share": 0.5, "standard_errors": 1.0}
+    )
     changes = {"held_out": held_out, "validation": validation, **changed}
     counts = train("late", files, tmp_path / "out", learning_rate=1e-30, **changes)
     assert counts["examples_held_out"] == len(examples)

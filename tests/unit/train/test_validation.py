@@ -16,7 +16,6 @@ from condenser.blocks import Validation
 from condenser.data.records import read_examples
 from condenser.files import read_json
 from condenser.settings import partly
-from condenser.train import validation
 from condenser.train.examples import ExampleRows
 from condenser.train.validation import VALIDATION_FILE, held_out_queries, keep_better, reciprocal_ranks
 
@@ -80,6 +79,7 @@ def test_what_is_not_better_than_the_start_is_replaced(
         num_passages=9,
         keep=keep,
         initial_share=0.3,
+        standard_errors=2.0,
     )
     assert (compared.kept, mixed) == (kept, shares)
     assert (compared.won, compared.lost) == (sum(x > 0.5 for x in trained), sum(x < 0.5 for x in trained))
@@ -88,7 +88,14 @@ def test_what_is_not_better_than_the_start_is_replaced(
 def _validated(files: Files, output: Path, ids: list[str], **changes: Any) -> dict[str, Any]:
     (files.root / "held_out.txt").write_text("".join(f"{query_id}\n" for query_id in ids))
     validation = partly(
-        Validation, {"negatives": 2, "keep": "better", "initial_share": 0.5, **changes.pop("v", {})}
+        Validation,
+        {
+            "negatives": 2,
+            "keep": "better",
+            "initial_share": 0.5,
+            "standard_errors": 2.0,
+            **changes.pop("v", {}),
+        },
     )
     return train(
         "retriever", files, output, held_out=files.root / "held_out.txt", validation=validation, **changes
@@ -135,12 +142,10 @@ def test_no_held_out_query_is_trained_on_and_the_start_has_the_ranks_that_transf
     assert compared["start"] == pytest.approx(ranks.mean(), abs=1e-9)
 
 
-def test_a_training_that_does_harm_leaves_the_weights_of_the_start(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(validation, "STANDARD_ERRORS", 1)  # nine queries show no more
+def test_a_training_that_does_harm_leaves_the_weights_of_the_start(files: Files, tmp_path: Path) -> None:
     ids = [example.query_id for example in read_examples(files.examples)][::2]
-    _validated(files, tmp_path / "model", ids, learning_rate=30.0)
+    few = {"standard_errors": 1.0}  # nine queries show no more
+    _validated(files, tmp_path / "model", ids, learning_rate=30.0, v=few)
     compared = read_json(tmp_path / "model" / VALIDATION_FILE)
     assert compared["kept"] == "start" and compared["trained"] < compared["start"]
     start = load_file(files.backbone / "model.safetensors")
