@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
 import reprlib
 from collections.abc import Mapping
@@ -72,16 +74,32 @@ BlockType = TypeVar("BlockType", bound=Block)
 
 def partly(block: type[BlockType], values: Mapping[str, Any]) -> BlockType:
     """A block with some of its keys, which have been checked before. To ask for another one fails."""
-    fields = block.model_fields
-    made = block.model_construct()
-    made.__dict__.clear()
+    nested = _nested(block)
+    made = copy.copy(_empty(block))
     made.__dict__.update(
-        {
-            name: _read(fields[name].annotation, value) if name in fields else value
-            for name, value in values.items()
-        }
+        {name: _read(nested[name], value) if name in nested else value for name, value in values.items()}
     )
     return made
+
+
+@functools.cache  # a dry run asks thousands of times, and pydantic would look up each default
+def _empty(block: type[BlockType]) -> BlockType:
+    made = block.model_construct()
+    made.__dict__.clear()
+    return made
+
+
+@functools.cache
+def _nested(block: type[Block]) -> dict[str, Any]:
+    """The annotations of those keys that may hold a block."""
+    annotations = {name: field.annotation for name, field in block.model_fields.items()}
+    return {name: annotation for name, annotation in annotations.items() if _holds_block(annotation)}
+
+
+def _holds_block(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return True
+    return any(map(_holds_block, get_args(annotation)))
 
 
 def _read(annotation: Any, value: Any) -> Any:
