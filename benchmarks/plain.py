@@ -24,8 +24,8 @@ from condenser.model.devices import autocast
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
-from condenser.train.finetune import TextRows
 from condenser.train.masked_texts import MaskedRows
+from condenser.train.vectors import TextRows
 
 IGNORED = -100
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -108,62 +109,56 @@ def make_examples(
     def examples() -> Iterator[TrainExample]:
         runs = track(read_runs([run], queries), "examples", total=count_lines(queries), unit="queries")
         for query_id, (found,) in runs:
-            hits = {hit.doc_id: hit for hit in found}
-            ranked = {doc_id: hit.score for doc_id, hit in hits.items()}
             if wanted is not None and query_id not in wanted:
                 continue
+            hits = {hit.doc_id: hit for hit in found}
+            scores = {doc_id: hit.score for doc_id, hit in hits.items()}
             judged = positives.get(query_id, {})
             by_score = [
                 doc_id
-                for doc_id in (ranked if high < math.inf and query_id not in held_out else ())
-                if ranked[doc_id] > high and doc_id not in judged and (query_id, doc_id) not in not_relevant
+                for doc_id in (scores if high < math.inf and query_id not in held_out else ())
+                if scores[doc_id] > high and doc_id not in judged and (query_id, doc_id) not in not_relevant
             ]
             relevant = judged | dict.fromkeys(by_score)
-            others = [doc_id for doc_id in ranked if doc_id not in relevant]
-            best = max((ranked[doc_id] for doc_id in judged if doc_id in ranked), default=None)
-            unanswering = [doc_id for doc_id in others if (query_id, doc_id) not in answering]
-            below = unanswering if low == math.inf else [one for one in unanswering if ranked[one] < low]
-            negatives = below
-            if margin is not None and best is not None:
-                negatives = [doc_id for doc_id in below if ranked[doc_id] <= best - margin]
-            counts["queries"] += 1
+            best = max((scores[doc_id] for doc_id in judged if doc_id in scores), default=None)
+            sieved = _sieve(
+                {doc_id: score for doc_id, score in scores.items() if doc_id not in relevant},
+                answering={doc_id for doc_id in scores if (query_id, doc_id) in answering},
+                below=low,
+                most=math.inf if margin is None or best is None else best - margin,
+            )
+            reason = next((f"without_negatives{by}" for by, left in sieved.items() if not left), None)
             if not relevant:
-                counts["without_positives"] += 1
-            elif not ranked:
-                counts["without_hits"] += 1
+                reason = "without_positives"
+            elif not scores:
+                reason = "without_hits"
             elif positive_in_run and best is None:
-                counts["without_positive_in_run"] += 1
-            elif not others:
-                counts["without_negatives"] += 1
-            elif not unanswering:
-                counts["without_negatives_by_answer"] += 1
-            elif not below:
-                counts["without_negatives_by_score"] += 1
-            elif not negatives:
-                counts["without_negatives_by_margin"] += 1
-            else:
-                top = negatives[:depth]
-                drawn = np.sort(permutation(seed, f"negatives of {query_id}", 0, len(top))[:sample])
-                counts["examples"] += 1
-                counts["fewer_negatives_than_sample"] += len(drawn) < sample
-                counts["positives_removed"] += len(ranked) - len(others) - len(by_score)
-                counts["removed_by_answer"] += len(others) - len(unanswering)
-                counts["removed_by_margin"] += len(below) - len(negatives)
-                counts["negatives"] += len(drawn)
-                if of_scores:
-                    counts["examples_by_score"] += not judged
-                    counts["positives_by_score"] += len(by_score)
-                    counts["removed_by_score"] += len(unanswering) - len(below)
-                text_ids = tuple(relevant)
-                if is_split:
-                    by_run = [doc_id for doc_id in relevant if doc_id in hits]
-                    counts["positives_by_run"] += len(by_run)
-                    counts["positives_by_first_passage"] += len(relevant) - len(by_run)
-                    text_ids = tuple(
-                        hits[doc_id].text_id if doc_id in hits else first_passage(doc_id)
-                        for doc_id in relevant
-                    )
-                yield TrainExample(query_id, text_ids, tuple(hits[top[index]].text_id for index in drawn))
+                reason = "without_positive_in_run"
+            counts["queries"] += 1
+            if reason:
+                counts[reason] += 1
+                continue
+            top = sieved["_by_margin"][:depth]
+            drawn = np.sort(permutation(seed, f"negatives of {query_id}", 0, len(top))[:sample])
+            counts["examples"] += 1
+            counts["fewer_negatives_than_sample"] += len(drawn) < sample
+            counts["positives_removed"] += len(scores) - len(sieved[""]) - len(by_score)
+            counts["negatives"] += len(drawn)
+            for before, after in pairwise(sieved):
+                if f"removed{after}" in counts:
+                    counts[f"removed{after}"] += len(sieved[before]) - len(sieved[after])
+            if of_scores:
+                counts["examples_by_score"] += not judged
+                counts["positives_by_score"] += len(by_score)
+            text_ids = tuple(relevant)
+            if is_split:
+                by_run = [doc_id for doc_id in relevant if doc_id in hits]
+                counts["positives_by_run"] += len(by_run)
+                counts["positives_by_first_passage"] += len(relevant) - len(by_run)
+                text_ids = tuple(
+                    hits[doc_id].text_id if doc_id in hits else first_passage(doc_id) for doc_id in relevant
+                )
+            yield TrainExample(query_id, text_ids, tuple(hits[top[index]].text_id for index in drawn))
         if counts["examples"] == 0:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             advice = "Do run, queries and judgements belong together?"
@@ -177,6 +172,21 @@ def make_examples(
 
     write_examples(output, examples())
     return counts
+
+
+def _sieve(
+    scores: Mapping[str, float], *, answering: Collection[str], below: float, most: float
+) -> dict[str, list[str]]:
+    """The hits that may be negatives after each sieve, by the ending of its counts.
+
+    >>> _sieve({"d1": 3.0, "d2": 2.0, "d3": 1.0}, answering=["d3"], below=math.inf, most=2.5)
+    {'': ['d1', 'd2', 'd3'], '_by_answer': ['d1', 'd2'], '_by_score': ['d1', 'd2'], '_by_margin': ['d2']}
+    """
+    sieved = {"": list(scores)}
+    sieved["_by_answer"] = [doc_id for doc_id in sieved[""] if doc_id not in answering]
+    sieved["_by_score"] = [doc_id for doc_id in sieved["_by_answer"] if scores[doc_id] < below]
+    sieved["_by_margin"] = [doc_id for doc_id in sieved["_by_score"] if scores[doc_id] <= most]
+    return sieved
 
 
 def logit(probability: float) -> float:

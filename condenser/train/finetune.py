@@ -1,36 +1,29 @@
 """Training a retriever: to tell the positives of a query from negatives, or to score as a teacher does.
 
-What differs between a bi-encoder and late interaction is in `Vectors`.
+What differs between a bi-encoder and late interaction is in `condenser.train.vectors.Vectors`.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from condenser.blocks import FineTuning, Validation
-from condenser.data.batches import length_chunks, pack_texts, row_windows
-from condenser.data.randomness import stream_key
 from condenser.data.text_files import TextFiles
-from condenser.data.token_choice import ChosenTokens, counted_tokens
+from condenser.data.token_choice import ChosenTokens
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
-from condenser.loss.contrastive import in_batch_loss
 from condenser.loss.listwise import listwise_kl
 from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
-from condenser.model.retriever import Retriever, UntiedEncoders
-from condenser.model.rows import OnDevice, Rows
-from condenser.model.text_vector import Role
-from condenser.train.chunks import Chunk, ChunkedTexts
+from condenser.train.chunks import Chunk
 from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
@@ -45,75 +38,9 @@ from condenser.train.validation import (
     keep_better,
     reciprocal_ranks,
 )
+from condenser.train.vectors import ROLES, BatchTexts, Group, TextRows, Vectors, one_vector
 
 log = logging.getLogger(__name__)
-
-_ROLES: dict[str, Role] = {"queries": "query", "passages": "passage"}  # of groups of texts
-
-
-@dataclass(frozen=True)
-class TextRows(OnDevice):
-    """Some texts, and the tokens that have a vector, among those of all rows."""
-
-    rows: Rows
-    counted: Int[Tensor, " counted"]
-
-
-@dataclass(frozen=True)
-class BatchTexts(ChunkedTexts[TextRows]):
-    """The texts of a step, and the loss of their vectors."""
-
-    loss: Callable[..., Tensor]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Vectors:
-    """The vectors that a retriever makes of a text, and how those of a query meet those of passages.
-
-    The vectors of several texts stand end to end. `ChosenTokens` says which tokens they are of.
-
-    Attributes:
-        encoders: of "queries" and of "passages"; they are in `model`.
-        dim: of a vector.
-        scale: what similarities are multiplied by in the loss unless the recipe says otherwise.
-        counted: of a group, padded ids, whole lengths, and the place of a text's first token, True at the
-            tokens that have a vector: bool [row, place].
-        encode: of a group and texts, their vectors [counted, dim].
-        loss: of the tokens by group and the scale, the loss of the vectors `queries` and `passages`.
-        scores: of the vectors of one query, those of passages, and the tokens of both: [passage].
-        save: writes a Hugging Face folder, with what another one has on tokens and vectors.
-    """
-
-    model: Retriever | UntiedEncoders
-    encoders: Mapping[str, Retriever]
-    dim: int
-    scale: float
-    counted: Callable[[str, np.ndarray, np.ndarray, int], np.ndarray]
-    encode: Callable[[str, TextRows], Tensor]
-    loss: Callable[[Mapping[str, ChosenTokens], float], Callable[..., Tensor]]
-    scores: Callable[[Tensor, Tensor, ChosenTokens, ChosenTokens], Tensor]
-    save: Callable[[Path, Path], None]
-
-
-def one_vector(initial: Path, *, tied: bool) -> Vectors:
-    """A bi-encoder: a text has one vector, which stands at its first token; a score is an inner product."""
-    model: Retriever | UntiedEncoders
-    model = (Retriever if tied else UntiedEncoders).load(initial, dropout=None)
-    encoders = {
-        "queries": model.queries if isinstance(model, UntiedEncoders) else model,
-        "passages": model.passages if isinstance(model, UntiedEncoders) else model,
-    }
-    return Vectors(
-        model=model,
-        encoders=encoders,
-        dim=encoders["queries"].dim,
-        scale=encoders["queries"].vector.scale,
-        counted=lambda group, ids, whole, first: np.broadcast_to(np.arange(ids.shape[1]) == 0, ids.shape),
-        encode=lambda group, texts: encoders[group](texts.rows),
-        loss=lambda tokens, scale: partial(in_batch_loss, scale=scale),
-        scores=lambda query, passages, *tokens: passages @ query[0],
-        save=model.save,
-    )
 
 
 def retriever_training(
@@ -151,7 +78,7 @@ def retriever_training(
     scale = run.settings.scale or made.scale
     return _training(
         files.texts,
-        (passages, queries),
+        {"queries": queries, "passages": passages},
         examples.queries,
         draw,
         made,
@@ -191,7 +118,7 @@ def distillation_training(
 
     return _training(
         files.texts,
-        (passages, queries),
+        {"queries": queries, "passages": passages},
         taught.queries,
         lambda items, epoch: taught.passages[items].ravel(),
         vectors,
@@ -204,9 +131,36 @@ def distillation_training(
     )
 
 
+def _ranks_of_held_out(
+    ranked: HeldOutQueries,
+    groups: Mapping[str, Group],
+    encode: Callable[[Chunk[TextRows]], Tensor],
+    vectors: Vectors,
+) -> np.ndarray:
+    """Reciprocal ranks of the positives of held-out queries, without dropout, [query]."""
+
+    def encoded(group: str, rows: np.ndarray) -> tuple[Tensor, ChosenTokens]:
+        chunks, _, tokens = groups[group].chunks(rows, step=0, numbers=range)
+        found = torch.empty(len(tokens.ids), vectors.dim)
+        for chunk in chunks:
+            with torch.inference_mode():
+                found[chunk.rows] = encode(chunk).float().cpu()
+        return found, tokens
+
+    vectors.model.eval()
+    of_queries, query_tokens = encoded("queries", ranked.queries)
+    of_passages, passage_tokens = encoded("passages", ranked.passages)
+    vectors.model.train()
+    of_each = zip(of_queries.split(query_tokens.counts.tolist()), query_tokens.of_each_text(), strict=True)
+    return reciprocal_ranks(
+        (vectors.scores(query, of_passages, tokens, passage_tokens) for query, tokens in of_each),
+        ranked.positives,
+    )
+
+
 def _training(
     texts: TextFiles,
-    shards: tuple[TokenShards, TokenShards],
+    shards: Mapping[str, TokenShards],
     queries: np.ndarray,
     draw: Callable[[np.ndarray, int], np.ndarray],
     vectors: Vectors,
@@ -223,7 +177,7 @@ def _training(
     """Training of a retriever on queries with passages.
 
     Args:
-        shards: of the passages and of the queries.
+        shards: of "queries" and of "passages".
         queries: int [item], the row of each item's query.
         draw: the passages of some items in an epoch, int [item x passages_per_query], by row.
         loss: of some items, and the tokens by group that have a vector, the loss of these vectors: `queries`
@@ -233,61 +187,45 @@ def _training(
             `validation.json` of the folder. None of a training without judgements.
     """
     settings, seed, processes = run.settings, run.seed, run.processes
-    tokenizer = Tokenizer(initial)
-    passages_shards, queries_shards = shards
-    model = vectors.model
-    prompts = {
-        group: tokenizer.encode_prompt(
-            vectors.encoders[group].vector.prompt(role), max_tokens=getattr(settings.lengths, role)
+    tokenizer, model = Tokenizer(initial), vectors.model
+    groups = {}
+    for name, role in ROLES.items():
+        max_tokens = getattr(settings.lengths, role)
+        prompt = vectors.encoders[name].vector.prompt(role)
+        groups[name] = Group(
+            name=name,
+            shards=shards[name],
+            tokenizer=tokenizer,
+            prompt=tokenizer.encode_prompt(prompt, max_tokens=max_tokens),
+            max_tokens=max_tokens,
+            counted=partial(vectors.counted, name),
+            rows_per_chunk=settings.rows_per_chunk,
+            seed=seed,
+            device=processes.device,
         )
-        for group, role in _ROLES.items()
-    }
     compares = held_out is not None and len(held_out) > 0 and validation is not None
     keeps_start = initial_share > 0 or compares
     start = {name: weight.clone() for name, weight in model.named_parameters()} if keeps_start else {}
     model.to(processes.device).train()
     memory = StepMemory(model, keeps_graphs=keep_graphs)
 
-    def chunks_of(
-        group: str,
-        shards: TokenShards,
-        rows: np.ndarray,
-        *,
-        step: int,
-        numbers: Callable[[int], Iterable[int]] = processes.mine,
-    ) -> tuple[list[Chunk[TextRows]], int, ChosenTokens]:
-        """This process's chunks of a group of texts, the tokens of all, and those with a vector."""
-        prompt, max_tokens = prompts[group], getattr(settings.lengths, _ROLES[group])
-        starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
-        ids, whole = pack_texts(shards, starts, lengths, tokenizer, prompt=prompt)
-        counted = vectors.counted(group, ids, whole, len(prompt) + 1)
-        vector_places = np.cumsum(counted).reshape(counted.shape) - 1
-        cuts = length_chunks(lengths, rows_per_chunk=settings.rows_per_chunk)
-        chunks = []
-        for number in numbers(len(cuts)):
-            places = cuts[number]
-            rows_of_chunk = Rows.of(ids[places], whole[places], device=processes.device)
-            tokens = torch.from_numpy(counted_tokens(counted[places], whole[places]))
-            in_batch = torch.from_numpy(vector_places[places][counted[places]])
-            dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
-            chunks.append(Chunk(group, in_batch, TextRows(rows_of_chunk, tokens), dropout_seed))
-        return chunks, int(whole.sum()), ChosenTokens(counted.sum(axis=1), ids[counted].astype(np.int64))
-
     def prepare(step: int) -> Batch[BatchTexts]:
         epoch, items = run.items_of(step, len(queries), stream="retriever")
-        asked, passages = queries[items].astype(np.int64), draw(items, epoch)
-        query_chunks, num_query_tokens, of_queries = chunks_of("queries", queries_shards, asked, step=step)
-        passage_chunks, num_passage_tokens, of_passages = chunks_of(
-            "passages", passages_shards, passages, step=step
-        )
-        tokens = {"queries": of_queries, "passages": of_passages}
-        num_rows = {group: len(of_texts.ids) for group, of_texts in tokens.items()}
+        texts_of = {"queries": queries[items].astype(np.int64), "passages": draw(items, epoch)}
+        chunks, num_tokens, tokens = [], 0, {}
+        for name, rows in texts_of.items():
+            of_group, num_in_group, tokens[name] = groups[name].chunks(
+                rows, step=step, numbers=processes.mine
+            )
+            chunks += of_group
+            num_tokens += num_in_group
+        num_rows = {name: len(of_texts.ids) for name, of_texts in tokens.items()}
         return Batch(
-            BatchTexts(query_chunks + passage_chunks, num_rows, loss(items, tokens)),
+            BatchTexts(chunks, num_rows, loss(items, tokens)),
             epoch,
             len(items),
-            num_query_tokens + num_passage_tokens,
-            lambda: texts.batch_ids(asked, passages),
+            num_tokens,
+            lambda: texts.batch_ids(texts_of["queries"], texts_of["passages"]),
             len(queries),
         )
 
@@ -308,28 +246,6 @@ def _training(
         )
         return {"loss": losses["contrastive"]}
 
-    def all_vectors(group: str, shards: TokenShards, rows: np.ndarray) -> tuple[Tensor, ChosenTokens]:
-        """The vectors of some texts, without dropout, and the tokens that they are of."""
-        chunks, _, tokens = chunks_of(group, shards, rows, step=0, numbers=range)
-        found = torch.empty(len(tokens.ids), vectors.dim)
-        for chunk in chunks:
-            with torch.inference_mode():
-                found[chunk.rows] = encode(chunk).float().cpu()
-        return found, tokens
-
-    def measure(ranked: HeldOutQueries) -> np.ndarray:
-        model.eval()
-        of_queries, query_tokens = all_vectors("queries", queries_shards, ranked.queries)
-        of_passages, passage_tokens = all_vectors("passages", passages_shards, ranked.passages)
-        model.train()
-        of_each = zip(
-            of_queries.split(query_tokens.counts.tolist()), query_tokens.of_each_text(), strict=True
-        )
-        return reciprocal_ranks(
-            (vectors.scores(query, of_passages, tokens, passage_tokens) for query, tokens in of_each),
-            ranked.positives,
-        )
-
     comparison = None
     if compares and processes.is_first:
         assert held_out is not None and validation is not None
@@ -338,10 +254,11 @@ def _training(
             "fine-tuning: the start ranks %d passages for %d held-out queries",
             *(len(ranked.passages), len(ranked.queries)),
         )
+        measure = partial(_ranks_of_held_out, ranked, groups, encode, vectors)
         comparison = partial(
             keep_better,
-            measure(ranked),
-            lambda: measure(ranked),
+            measure(),
+            measure,
             lambda share: mix_in(model, start, share=share),
             num_passages=len(ranked.passages),
             keep=validation.keep,

@@ -22,8 +22,9 @@ from condenser.model.projection import new_projection, vector_dim
 from condenser.model.retriever import Retriever
 from condenser.model.text_vector import assumptions, write_text_vector
 from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import BatchTexts, Vectors, retriever_training
+from condenser.train.finetune import retriever_training
 from condenser.train.loop import Run, Trainable
+from condenser.train.vectors import BatchTexts, Vectors
 
 
 def late_training(

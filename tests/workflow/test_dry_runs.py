@@ -69,7 +69,9 @@ OTHER_DATASETS = {  # besides msmarco, what has a target of this name
 }
 
 
-def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path, folder: Path) -> None:
+def test_every_target_of_the_papers_is_planned_offline_at_their_scale(
+    root: Path, folder: Path, load: Load
+) -> None:
     *_, targets = (root / "docs/reproducing.md").read_text().partition("## Targets")
     named = re.findall(r"`(?:results/[^/`]+/)?(\w+)\.(tsv|svg)`", targets.partition("\n## ")[0])
     assert {"table1", "table3", "low_data", "costs"} <= {name for name, _ in named}
@@ -79,19 +81,20 @@ def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path
         for dataset in ("msmarco", *OTHER_DATASETS.get(name, []))
     }
     names = ("paper", "qa", "recurrent", "ance", "expansions", "deepct", "rocketqa", "interaction", "paq")
-    overlays = [str(root / "configs" / f"{name}.yaml") for name in names]
+    overlays = [root / "configs" / f"{name}.yaml" for name in names]
     (folder.parent / "expansions").mkdir(exist_ok=True)  # a user's files
     for name in re.findall(r"\.\./expansions/([\w.-]+)", (root / "configs/expansions.yaml").read_text()):
         (folder.parent / "expansions" / name).touch()
     (folder.parent / "glove.840B.300d.txt").touch()
-    done = snakemake(root, folder, *sorted(files), "--configfile", *overlays)
+    graph = load(functools.reduce(merged, (yaml.safe_load(file.read_text()) for file in overlays)))
+    planned = graph.jobs(*files)
+    assert "collect nli" in planned
+    # Snakemake's own dry run of all takes a minute and says the same
+    few = {"results/msmarco_doc/interaction.tsv", "results/nq/paq.tsv", "results/wikisection/low_data.tsv"}
+    assert few <= files
+    done = snakemake(root, folder, *sorted(few), "--configfile", *map(str, overlays))
     assert done.returncode == 0, done.stdout[-2000:]
-    made = {
-        file
-        for line in re.findall(r"^    output: (.+)$", done.stdout, re.MULTILINE)
-        for file in line.split(", ")
-    }
-    assert files <= made and jobs(done.stdout)["collect_nli"] == 1
+    assert jobs(done.stdout)["total"] == len(graph.jobs(*few))
 
 
 def test_jobs_that_more_rules_wait_for_come_first(root: Path, folder: Path) -> None:

@@ -41,11 +41,11 @@ from condenser.settings import partly
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
 from condenser.train.examples import draw_passages, read_example_rows
-from condenser.train.finetune import TextRows
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.late import token_vectors
 from condenser.train.memory import StepMemory
 from condenser.train.validation import VALIDATION_FILE
+from condenser.train.vectors import TextRows
 
 SEED, GROUP, BATCH_SIZE, DIM = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"], 8
 EXACT: dict[str, Any] = {"match": "exact"}
