@@ -343,7 +343,7 @@ def test_about_95_percent_of_intervals_of_a_difference_cover_it(num_seeds):
     of_system = {"num_seeds": num_seeds, "seed_sd": 0.1 * (num_seeds > 1), "noise_sd": 0.5, "system_sd": 0.5}
     covering = 0
     for simulation in range(1000):
-        difficulty = generator.normal(1, 2, size=500)
+        difficulty = generator.normal(1, 2, size=250)
         first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
         low, high = difference_interval(first, second, confidence=0.95, resamples=1000, seed=simulation)
         covering += low <= 0 <= high

@@ -48,7 +48,7 @@ _COMMON = {"initial_share": 0.0, "batch_size": 8, "rows_per_chunk": 5, "epochs":
 MLM = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15, **_COMMON}
 ICT = {
     **{"max_sentence_tokens": 10, "max_tokens": 30, "remove_probability": 0.9},
-    **{"gradient_cache": "always", "memory_gb": 1.0, "scale": None, **_COMMON, "epochs": 3},
+    **{"gradient_cache": "always", "memory_gb": 1.0, "scale": None, **_COMMON, "epochs": None, "updates": 2},
 }
 
 
