@@ -2,7 +2,7 @@
 # `make search` and `make serve` start the same program. Nothing is asked inside a job: Snakemake would hold
 # this folder's lock while the page is served.
 
-from condenser.pipeline.known import write_known
+from condenser.pipeline.known import Known
 
 
 rule ask:
@@ -13,14 +13,13 @@ rule ask:
         "../envs/ask.yaml"
     params:
         program=ROOT / "workflow_scripts" / "ask.py",
-        known=lambda wildcards: write_known(
-            config,
-            Path("results"),
-            Path(".snakemake", "known.json"),
+        known=lambda wildcards: Known(
+            config=config,
+            results=Path("results"),
             encoder_of=encoder_file,
             lengths_of=lengths_file,
             tokenizer_of=tokenizer_file,
             specs=SPECS,
-        ),
+        ).write(Path(".snakemake", "known.json")),
     shell:
         "python {params.program:q} --known {params.known:q} 2>&1 | tee {log:q}"

@@ -123,7 +123,7 @@ class Known:
     def __init__(self, file: Path, *, overlays: str = "", make_arguments: str = "") -> None:
         """
         Args:
-            file: written by `condenser.pipeline.known.write_known`.
+            file: written by `condenser.pipeline.known.Known`.
             overlays: CONFIG of make, for the commands that are shown.
             make_arguments: its SNAKEMAKE_ARGS.
         """

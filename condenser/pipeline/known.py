@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,118 +25,147 @@ from condenser.settings import AUTO, plain
 SETTINGS = ("system", "recipe", "encode", "compute")
 
 
-def write_known(
-    config: Config,
-    results: Path,
-    file: Path,
-    *,
-    encoder_of: Callable[[str, str, str], str],
-    lengths_of: Callable[[str, str], str],
-    tokenizer_of: Callable[[str, str], str],
-    specs: Specs,
-) -> str:
-    """Write what can be asked, by data set and system; gives the file.
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What can be asked, by the configuration of today.
 
-    Args:
+    Attributes:
         results: the folder of all results.
         encoder_of: the weights of the encoder of a data set's system and variant.
         lengths_of: how long the texts of a data set are, by the tokenizer of a model.
         tokenizer_of: the tokenizer by which a model reads a data set, in the folder of its checkpoint.
     """
-    freshness = Freshness()
 
-    def reasons(needed: list[str]) -> list[str]:
-        """Why files that are all there are out of date."""
-        makers = (specs.owner(file) for file in needed)
-        behind = (job for maker in makers if maker for job in specs.jobs_behind(*maker))
-        return [
-            f"{change} ({job[0]})"
-            for manifest, job in {specs.manifest(*job): job for job in behind}.items()
-            for change in freshness.changes(Path(manifest), [], specs.spec(*job))
-        ]
+    config: Config
+    results: Path
+    encoder_of: Callable[[str, str, str], str]
+    lengths_of: Callable[[str, str], str]
+    tokenizer_of: Callable[[str, str], str]
+    specs: Specs
+    freshness: Freshness = field(default_factory=Freshness)
 
-    def described(dataset: str, system: str) -> dict[str, Any]:
-        entry = config.systems[system]
-        folder = results / dataset / "systems" / system
-        usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
-        recipe = experiment.recipe_name(config, dataset)
-        settings = {**vars(config), "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
-        found: dict[str, Any] = {
-            "kind": entry.kind,
-            "label": entry.label or system,
-            "variant": usual,
-            "pattern": _variants_of(config, system),
-            "settings": {name: plain(settings[name]) for name in SETTINGS}
-            | {"depth": experiment.run_depth(config, dataset, system, purpose="eval")},
-            "files": {},
+    def write(self, file: Path) -> str:
+        """Write what can be asked, by data set and system; gives the file."""
+        of_datasets = {
+            name: self._dataset(name)
+            for name, entry in self.config.datasets.items()
+            if sources.task(entry) is None  # sentences have no passages
         }
-        if entry.kind not in kinds.names(FOLDER):
-            error = f"systems of the kind {entry.kind} cannot be asked yet."
-            return {**found, "variants": {usual: {"error": error}}}
-        searchers, has_variants = kinds.load(FOLDER, entry.kind), experiment.has_seeds(config, system)
-        parts = searchers.parts(entry) if hasattr(searchers, "parts") else []
-        if hasattr(searchers, "needs"):
-            try:
-                found["files"] = searchers.needs(
-                    entry,
-                    dataset=str(results / dataset),
-                    variant=str(folder / ("{variant}" if has_variants else experiment.UNTRAINED)),
-                    shards=experiment.token_shards(config),
-                )
-            except ValueError as error:
-                return {**found, "variants": {usual: {"error": str(error)}}}
-        lengths = getattr(settings["recipe"], "lengths", None)
-        initial = experiment.initial_model(config, system)
-        if lengths is not None and AUTO in vars(lengths).values() and initial is not None:
-            found["files"]["lengths"] = [lengths_of(dataset, initial)]
-        if parts and initial is not None:
-            found["files"]["tokenizer"] = [tokenizer_of(dataset, initial)]
-        made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
-        found["variants"] = {}
-        for variant in dict.fromkeys([usual, *made]):
-            files = [file.format(variant=variant) for files in found["files"].values() for file in files]
-            of_variant: dict[str, Any] = {}
-            if parts:
-                of_variant["parts"] = [
-                    [part, experiment.ranking_variant(config, part, variant)] for part in parts
-                ]
-            try:
-                if hasattr(entry, "initial"):
-                    of_variant["model"] = encoder_of(dataset, system, variant)
-                    files.append(of_variant["model"])
-                is_made = all(Path(file).exists() for file in files)
-                of_variant["reasons"] = reasons(files) if is_made else []
-            except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
-                of_variant["error"] = str(error).removeprefix("error: ")
-            found["variants"][variant] = of_variant
-        return found
+        write_json(file, of_datasets)
+        return str(file)
 
-    def opens_with(dataset: str) -> list[list[str]]:
+    def _dataset(self, dataset: str) -> dict[str, Any]:
+        data = self.results / dataset / "data"
+        ranking = (system for system in self.config.systems if experiment.ranks(self.config, system))
+        return {
+            "opens_with": self._opens_with(dataset),
+            "collection": str(data / "collection.jsonl"),
+            "doc_ids": str(data / "doc_ids.txt"),
+            "is_split": bool(getattr(self.config.datasets[dataset], "split", None)),
+            "systems": {system: self._system(dataset, system) for system in ranking},
+        }
+
+    def _opens_with(self, dataset: str) -> list[list[str]]:
         """System and variant of each row of the first table that is made, the last row with a model first."""
-        made = (table for table in config.tables if (results / dataset / f"{table}.tsv").is_file())
+        config = self.config
+        made = (table for table in config.tables if (self.results / dataset / f"{table}.tsv").is_file())
         if (table := next(made, None)) is None:
             return []
         rows = table_rows(config, dataset, table)[::-1]
         rows.sort(key=lambda row: not hasattr(config.systems[row["system"]], "initial"))
         return [[row["system"], variant] for row in rows for variant in row["variants"]]
 
-    known = {
-        dataset: {
-            "opens_with": opens_with(dataset),
-            "collection": str(results / dataset / "data" / "collection.jsonl"),
-            "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
-            "is_split": bool(getattr(entry, "split", None)),
-            "systems": {
-                system: described(dataset, system)
-                for system in config.systems
-                if experiment.ranks(config, system)
+    def _system(self, dataset: str, system: str) -> dict[str, Any]:
+        config, entry = self.config, self.config.systems[system]
+        usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
+        recipe = experiment.recipe(config, experiment.recipe_name(config, dataset), entry)
+        settings = {**vars(config), "system": entry, "recipe": recipe}
+        depth = experiment.run_depth(config, dataset, system, purpose="eval")
+        pattern = _variants_of(config, system)
+        described: dict[str, Any] = {
+            "kind": entry.kind,
+            "label": entry.label or system,
+            "variant": usual,
+            "pattern": pattern,
+            "settings": {**{name: plain(settings[name]) for name in SETTINGS}, "depth": depth},
+            "files": {},
+        }
+        try:
+            if entry.kind not in kinds.names(FOLDER):
+                raise ValueError(f"systems of the kind {entry.kind} cannot be asked yet.")
+            described["files"] = files = self._files(dataset, system, recipe)
+        except ValueError as error:
+            return {**described, "variants": {usual: {"error": str(error)}}}
+        folders = sorted((self.results / dataset / "systems" / system).glob("*"))
+        made = [folder.name for folder in folders if re.fullmatch(pattern, folder.name)]
+        needed = [file for of_name in files.values() for file in of_name]
+        return {
+            **described,
+            "variants": {
+                variant: self._variant(dataset, system, variant, needed)
+                for variant in dict.fromkeys([usual, *made])
             },
         }
-        for dataset, entry in config.datasets.items()
-        if sources.task(entry) is None  # sentences have no passages
-    }
-    write_json(file, known)
-    return str(file)
+
+    def _files(self, dataset: str, system: str, recipe: Any) -> dict[str, list[str]]:
+        """What a system needs to answer, by name; `{variant}` stands for the variant.
+
+        Raises:
+            ValueError: it cannot answer.
+        """
+        config, entry = self.config, self.config.systems[system]
+        searchers = kinds.load(FOLDER, entry.kind)
+        has_variants = experiment.has_seeds(config, system)
+        files: dict[str, list[str]] = {}
+        if hasattr(searchers, "needs"):
+            variant = "{variant}" if has_variants else experiment.UNTRAINED
+            files = searchers.needs(
+                entry,
+                dataset=str(self.results / dataset),
+                variant=str(self.results / dataset / "systems" / system / variant),
+                shards=experiment.token_shards(config),
+            )
+        initial = experiment.initial_model(config, system)
+        lengths = getattr(recipe, "lengths", None)
+        if lengths is not None and AUTO in vars(lengths).values() and initial is not None:
+            files["lengths"] = [self.lengths_of(dataset, initial)]
+        if _parts(entry) and initial is not None:
+            files["tokenizer"] = [self.tokenizer_of(dataset, initial)]
+        return files
+
+    def _variant(self, dataset: str, system: str, variant: str, needed: list[str]) -> dict[str, Any]:
+        """The model and the parts of a variant, and why it is out of date, or the error that it has."""
+        config, entry = self.config, self.config.systems[system]
+        files = [file.format(variant=variant) for file in needed]
+        described: dict[str, Any] = {}
+        if parts := _parts(entry):
+            described["parts"] = [[part, experiment.ranking_variant(config, part, variant)] for part in parts]
+        try:
+            if hasattr(entry, "initial"):
+                described["model"] = self.encoder_of(dataset, system, variant)
+                files.append(described["model"])
+            is_made = all(Path(file).exists() for file in files)
+            described["reasons"] = self._reasons(files) if is_made else []
+        except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
+            described["error"] = str(error).removeprefix("error: ")
+        return described
+
+    def _reasons(self, files: list[str]) -> list[str]:
+        """Why files that are all there are out of date."""
+        specs = self.specs
+        makers = (specs.owner(file) for file in files)
+        behind = (job for maker in makers if maker for job in specs.jobs_behind(*maker))
+        return [
+            f"{change} ({job[0]})"
+            for manifest, job in {specs.manifest(*job): job for job in behind}.items()
+            for change in self.freshness.changes(Path(manifest), [], specs.spec(*job))
+        ]
+
+
+def _parts(entry: Any) -> list[str]:
+    """The systems whose answers a system puts together."""
+    searchers = kinds.load(FOLDER, entry.kind)
+    return searchers.parts(entry) if hasattr(searchers, "parts") else []
 
 
 def _variants_of(config: Config, system: str) -> str:
