@@ -231,7 +231,7 @@ def _run(
         checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0, on_step=watch.on_step,
     )  # fmt: skip
     if job == "train":
-        texts = TextFiles([tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl")
+        texts = TextFiles([tokens], [folder / "queries.train"], doc_ids, [folder / "queries.jsonl"])
         trainable = retriever_training(TrainingFiles([folder / "examples.jsonl"], texts), backbone, run)
     else:
         objective = kinds.load("objectives", settings["objective"]).training

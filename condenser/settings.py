@@ -318,6 +318,18 @@ class FigureOfMeasures(FigureOfTable):
     measures: list[str] | None = None  # all of the table
 
 
+class PseudoLabels(Block):
+    """Examples of queries without judgements, by the hits of a teacher.
+
+    `queries` is a set of `extracted` or a name of `queries` of the data set. The teacher's own recipe says
+    which of its hits are positives and which negatives (`condenser.blocks.Denoise`). Where it does not, the
+    positive of an extracted query is the passage that it was made from, and the other hits are negatives.
+    """
+
+    teacher: Name
+    queries: Name
+
+
 class System(Block):
     """The keys of every system; `label` is its name in tables."""
 

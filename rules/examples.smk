@@ -32,15 +32,18 @@ rule examples:
         RUN
 
 
-# Needs: a teacher's run of queries without judgements. Makes: training examples of these queries.
+# Needs: a teacher's run of queries without judgements. Makes: training examples of these queries, by its scores or,
+# of queries that are made from passages, with these passages as positives.
 rule pseudo_labels:
     input:
         unpack(compared_with_candidates),
-        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        run=lambda wildcards: run_file(
+            wildcards.dataset, wildcards.system, wildcards.variant, wildcards.split
+        ),
         queries=data("queries.{split}.jsonl"),
         known=queries_of_splits,
         collection=texts_of_negatives,
-        qrels=data("qrels.{train}.tsv"),
+        qrels=judgements_of_comparison,
     output:
         examples="results/{dataset}/systems/{system}/{variant}/pseudo_labels.{split}.jsonl",
         manifest="results/{dataset}/systems/{system}/{variant}/pseudo_labels.{split}.jsonl.manifest.json",

@@ -254,17 +254,17 @@ def examples_of(wildcards):
     return [system_file(wildcards.dataset, system, wildcards.variant, file) for system, file in files]
 
 
-def pseudo_labelled(name):
-    """A file of the queries that a system learns from by pseudo-labels, as `data` or `token_file` gives it."""
+def queries_to_learn_from(name):
+    """The files (`queries`, `tokens`) of a system's train queries, where it learns from these, and of pseudo-labels."""
 
     def of(wildcards):
-        labels = getattr(config.systems[wildcards.system], "pseudo_labels", None)
-        if labels is None:
-            return []
+        dataset, entry = wildcards.dataset, config.systems[wildcards.system]
+        splits = [split_of(dataset, "train_split")] if entry.negatives else []
+        if labels := getattr(entry, "pseudo_labels", None):
+            splits.append(labels.queries)
         if name == "tokens":
-            initial = initial_of(wildcards)
-            return [token_file(wildcards.dataset, initial, f"queries.{labels.queries}")]
-        return [queries_of_split(wildcards.dataset, labels.queries)]
+            return [token_file(dataset, initial_of(wildcards), f"queries.{split}") for split in splits]
+        return [queries_of_split(dataset, split) for split in splits]
 
     return of
 
@@ -314,6 +314,11 @@ def compared_with_candidates(wildcards):
         for system in (teacher, config.systems[teacher].candidates)
     )
     return {"teacher_run": teacher_run, "candidates_run": candidates_run, "held_out": held_out}
+
+
+def judgements_of_comparison(wildcards):
+    """The judgements of the train queries, by which a teacher whose scores count is compared."""
+    return data("qrels.{train}.tsv")(wildcards) if experiment.denoising(config, wildcards.system) else []
 
 
 def taught_queries(name):

@@ -10,15 +10,13 @@ rule train:
     input:
         initial=initial_file,
         tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
-        query_tokens=lambda wildcards: token_file(
-            wildcards.dataset, initial_of(wildcards), f"queries.{split_of(wildcards.dataset, 'train_split')}"
-        ),
+        query_tokens=queries_to_learn_from("tokens"),
         doc_ids=data("doc_ids.txt"),
-        queries=data("queries.{train}.jsonl"),
+        queries=queries_to_learn_from("queries"),
         examples=examples_of,
-        held_out=held_out_file,
-        pseudo_tokens=pseudo_labelled("tokens"),
-        pseudo_queries=pseudo_labelled("queries"),
+        held_out=lambda wildcards: (
+            held_out_file(wildcards) if experiment.learns(config, wildcards.system) else []
+        ),
         lengths=lengths_if_auto("query", "passage"),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",

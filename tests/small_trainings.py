@@ -124,7 +124,7 @@ class Files:
 
     @property
     def texts(self) -> TextFiles:
-        return TextFiles(self.tokens, self.root / "queries", self.doc_ids, self.root / "queries.jsonl")
+        return TextFiles(self.tokens, [self.root / "queries"], self.doc_ids, [self.root / "queries.jsonl"])
 
     @property
     def passages(self) -> list[Passage]:

@@ -1,11 +1,13 @@
-"""Make training examples of queries without judgements: positives and negatives by the scores of a teacher.
+"""Make training examples of queries without judgements, from a teacher's hits.
 
     python workflow_scripts/pseudo_labels.py .snakemake/jobs/pseudo_labels-0123456789abcdef.json
 
 Reads the teacher's run of these queries, the queries, and those of the data set's splits: a query that one
-of these has is left out and counted as `known_queries`. Also reads the runs of the train queries by the
-teacher and by its candidates, and the judgements, to compare them on the held-out queries; where the teacher
-is not better, the file is empty. Writes one example a line and the manifest. Settings: `recipe.negatives`,
+of these has is left out and counted as `known_queries`. A teacher without thresholds (`negatives.denoise`)
+gives negatives alone: the queries were made from passages, which are their positives. With thresholds its
+scores say which hits are positives. Then it also reads the runs of the train queries by the teacher and by
+its candidates, and the judgements, to compare them on the held-out queries; where the teacher is not better,
+the file is empty. Writes one example a line and the manifest. Settings: `recipe.negatives`,
 `seed`, `dataset.split`.
 """
 
@@ -24,12 +26,19 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.files import count_lines
 
     files, negatives = job.input, job.settings.recipe.negatives
-    comparison = compare_teacher(
-        *(files.teacher_run or None, files.candidates_run or None, files.qrels),
-        held_out=files.held_out or None,
-    )
-    if not comparison.is_used:
-        return {"examples": write_examples(job.output.examples, []), **comparison.counts()}
+    compared: dict[str, Any] = {}
+    if negatives.denoise is None:
+        labels = {"own_passage": True, "margin": negatives.margin}
+    else:
+        labels = {"own_passage": negatives.denoise.positive_above is None, "margin": None}
+        labels |= vars(negatives.denoise)
+        comparison = compare_teacher(
+            *(files.teacher_run or None, files.candidates_run or None, files.qrels),
+            held_out=files.held_out or None,
+        )
+        compared = comparison.counts()
+        if not comparison.is_used:
+            return {"examples": write_examples(job.output.examples, []), **compared}
     wanted = new_queries(files.queries, files.known)
     answering: set[tuple[str, str]] = set()
     if files.collection:
@@ -44,15 +53,14 @@ def main(job: Job) -> dict[str, Any]:
         depth=negatives.depth,
         sample=negatives.sample,
         positive_in_run=False,
-        margin=None,
         wanted=wanted,
         seed=job.settings.seed,
         answering=answering,
         is_split=job.settings.dataset.split is not None,
-        **vars(negatives.denoise),
+        **labels,
     )
     known = count_lines(files.queries) - len(wanted)
-    return {**counts, "known_queries": known, **comparison.counts()}
+    return {**counts, "known_queries": known, **compared}
 
 
 if __name__ == "__main__":

@@ -320,11 +320,14 @@ def _check_teacher(key: str, name: str, config: Config) -> None:
 
 
 def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
-    """Refuse a teacher that labels no query, and queries that are no set without judgements."""
-    if not experiment.labels_queries(config, labels.teacher):
+    """Refuse queries that are no set without judgements, and a teacher that says nothing of positives.
+
+    Queries that are made from passages have these as positives.
+    """
+    if labels.queries not in config.extracted and not experiment.labels_queries(config, labels.teacher):
         raise ValueError(
             f"{key}.teacher: expected a system whose recipe.negatives.denoise has positive_above, got "
-            f"{labels.teacher}. Set it there: it says which hits are positives."
+            f"{labels.teacher}. Set it there: it says which hits are positives. Or name a set of extracted."
         )
     unjudged = [sources.unjudged_names(dataset) for dataset in config.datasets.values()]
     check_name(f"{key}.queries", labels.queries, dict.fromkeys([*chain(*unjudged), *config.extracted]))

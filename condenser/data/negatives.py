@@ -12,6 +12,7 @@ import numpy as np
 from condenser.data.randomness import permutation
 from condenser.data.records import (
     TrainExample,
+    document_of,
     first_passage,
     read_positives,
     read_qrels,
@@ -60,12 +61,14 @@ def make_examples(
     answering: Collection[tuple[str, str]] = frozenset(),
     is_split: bool = False,
     held_out: Collection[str] = frozenset(),
+    own_passage: bool = False,
     negative_below: float | None = None,
     positive_above: float | None = None,
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
     Positives are the documents judged above 0, in the order of the judgements; without `qrels` nothing is
+    judged. With `own_passage` the queries were made from passages, whose ids they have: these count as
     judged. Negatives are `sample` of the first `depth` documents of the query's run that are left without
     them, drawn by (seed, query_id) and written in order of rank; all of them if there are fewer. With
     `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
@@ -114,6 +117,8 @@ def make_examples(
             hits = {hit.doc_id: hit for hit in found}
             scores = {doc_id: hit.score for doc_id, hit in hits.items()}
             judged = positives.get(query_id, {})
+            if own_passage:
+                judged = dict.fromkeys([document_of(query_id) if is_split else query_id])
             by_score = [
                 doc_id
                 for doc_id in (scores if high < math.inf and query_id not in held_out else ())
@@ -158,6 +163,8 @@ def make_examples(
                 text_ids = tuple(
                     hits[doc_id].text_id if doc_id in hits else first_passage(doc_id) for doc_id in relevant
                 )
+                if own_passage:
+                    text_ids = (query_id,)
             yield TrainExample(query_id, text_ids, tuple(hits[top[index]].text_id for index in drawn))
         if counts["examples"] == 0:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,40 +31,39 @@ class TextFiles:
 
     Attributes:
         collection_tokens: prefixes of all token shards of the collection, in order.
-        query_tokens: the prefix of the queries' shard.
-        doc_ids, queries: the ids of their rows.
-        more_query_tokens, more_queries: the same of further queries, whose rows come behind.
+        query_tokens: prefixes of the queries' shards, in order.
+        doc_ids: the ids of the collection's rows.
+        queries: files with the ids of the queries, one for each of their shards.
     """
 
     collection_tokens: Sequence[Path]
-    query_tokens: Path
+    query_tokens: Sequence[Path]
     doc_ids: Path
-    queries: Path
-    more_query_tokens: Sequence[Path] = field(default_factory=list)
-    more_queries: Sequence[Path] = field(default_factory=list)
+    queries: Sequence[Path]
 
     @classmethod
     def of_inputs(cls, files: Any) -> TextFiles:
         """The files of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard.
 
-        So are `pseudo_tokens`, of `pseudo_queries`, which only a training has.
+        A job may have several files of queries.
         """
-        passages = list(map(prefix_of, files.tokens))
-        more = list(map(prefix_of, getattr(files, "pseudo_tokens", [])))
-        queries = prefix_of(files.query_tokens), files.doc_ids, files.queries
-        return cls(passages, *queries, more, getattr(files, "pseudo_queries", []))
+        query_tokens, queries = (
+            given if isinstance(given, list) else [given] for given in (files.query_tokens, files.queries)
+        )
+        prefixes = (list(map(prefix_of, shards)) for shards in (files.tokens, query_tokens))
+        return cls(next(prefixes), next(prefixes), files.doc_ids, queries)
 
     def read(self) -> Texts:
         """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size."""
         return Texts(
             TokenShards(self.collection_tokens),
-            TokenShards([self.query_tokens, *self.more_query_tokens]),
+            TokenShards(self.query_tokens),
             read_doc_ids(self.doc_ids),
             self._query_ids(),
         )
 
     def _query_ids(self) -> list[str]:
-        queries = chain.from_iterable(map(read_queries, [self.queries, *self.more_queries]))
+        queries = chain.from_iterable(map(read_queries, self.queries))
         return [query.query_id for query in queries]
 
     def batch_ids(

@@ -333,7 +333,8 @@ def _pairs(
     query_row = {query_id: row for row, query_id in enumerate(texts.query_ids)}
     doc_row = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
     queries, passages = array("q"), array("q")
-    for query_id, found in read_together(candidates, files.queries, subset=subset):
+    (asked,) = files.queries
+    for query_id, found in read_together(candidates, asked, subset=subset):
         for text_id in dict.fromkeys(hit.text_id for of_run in found for hit in islice(of_run, hits)):
             queries.append(query_row[query_id])
             passages.append(doc_row[text_id])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Block, Name, Positive, System
+from condenser.settings import Block, Name, Positive, PseudoLabels, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -31,17 +31,6 @@ class Distillation(Block):
     own_passage: bool
     temperature: Positive
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)]
-
-
-class PseudoLabels(Block):
-    """Further examples: of queries without judgements, by the scores of a teacher.
-
-    `queries` is a set of `extracted` or a name of `queries` of the data set; the teacher's own recipe says
-    which of its hits are positives and which negatives (`condenser.blocks.Denoise`).
-    """
-
-    teacher: Name
-    queries: Name
 
 
 class Settings(System):

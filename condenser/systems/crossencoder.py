@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Count, Name, System
+from condenser.settings import Count, Name, PseudoLabels, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -24,9 +24,10 @@ OF_RUNS = ("candidates", "depth")
 class Settings(System):
     """Where it starts, whose negatives it learns from, and whose hits it reranks.
 
-    The first `depth` hits of the system `candidates` are reranked for each query. `recipe` replaces keys of
-    the data set's recipe; it has no use for `tied` and `scale` of these. With the loss `pointwise` a score is
-    the logit of a probability, which `denoise` of the recipe's `negatives` needs.
+    With `pseudo_labels` it also learns from queries without judgements, or, without `negatives`, from these
+    alone. The first `depth` hits of the system `candidates` are reranked for each query. `recipe` replaces
+    keys of the data set's recipe; it has no use for `tied` and `scale` of these. With the loss `pointwise` a
+    score is the logit of a probability, which `denoise` of the recipe's `negatives` needs.
 
     With `train: false` it is the cross-encoder `initial` over other candidates.
     """
@@ -34,6 +35,7 @@ class Settings(System):
     initial: Name
     train: bool = True
     negatives: list[Name] = Field(default_factory=list)
+    pseudo_labels: PseudoLabels | None = None
     candidates: Name
     depth: Count
     loss: Literal["localised", "pointwise"] = "localised"
@@ -41,10 +43,13 @@ class Settings(System):
 
     @model_validator(mode="after")
     def _learns_from_negatives_or_nothing(self) -> Settings:
-        if self.train and not self.negatives:
-            raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
-        if not self.train and self.negatives:
-            raise ValueError("negatives: expected none with train: false")
+        if self.train and not self.negatives and not self.pseudo_labels:
+            raise ValueError(
+                "negatives: expected the systems whose negatives it is trained on, or pseudo_labels, got none"
+            )
+        for key in ("negatives", "pseudo_labels"):
+            if not self.train and getattr(self, key):
+                raise ValueError(f"{key}: expected none with train: false")
         if not self.train and self.loss != "localised":
             raise ValueError(
                 "loss: expected none with train: false, where the model has been trained by another"
@@ -57,9 +62,16 @@ def is_trained(settings: Settings) -> bool:
     return settings.train
 
 
+def learns_from_judgements(settings: Settings) -> bool:
+    """Whether it is fine-tuned on judged queries: pseudo-labels need none."""
+    return settings.train and bool(settings.negatives)
+
+
 def systems_of(settings: Settings) -> list[str]:
-    """Those whose negatives it learns from, and the one whose hits it reranks."""
-    return list(dict.fromkeys([*settings.negatives, settings.candidates]))
+    """Those whose negatives it learns from, the teacher of its pseudo-labels, and whose hits it reranks."""
+    labels = getattr(settings, "pseudo_labels", None)
+    teachers = [labels.teacher] if labels else []
+    return list(dict.fromkeys([*settings.negatives, *teachers, settings.candidates]))
 
 
 def reorders(settings: Settings) -> list[str]:
@@ -110,9 +122,12 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     An item of the fine-tuning is a query with its passages; they share a [CLS].
     """
     recipe, model = job.config.recipe, data.shape(job)
+    settings, split = job.config.system, None
+    if job.rule == "train" and not settings.negatives:
+        split = settings.pseudo_labels.queries
     query, passage = (
         texts.cut(getattr(recipe.lengths, key), num_positions=model.max_positions)
-        for key, texts in (("query", data.queries(job)), ("passage", data.passages(job)))
+        for key, texts in (("query", data.queries(job, split)), ("passage", data.passages(job)))
     )
     length = min(query + passage - 1, model.max_positions)
     if job.rule == "train":

@@ -679,7 +679,7 @@ def test_auto_fits_any_backbone_that_has_room_for_the_query(config: Config) -> N
         (
             "negatives",
             [],
-            "systems.one: negatives: expected the systems whose negatives it is trained on, got none.",
+            "systems.one: negatives: expected the systems whose negatives it is trained on, or pseudo",
         ),
         ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
         (
@@ -776,8 +776,8 @@ STUDENT = {
             "systems.student.pseudo_labels.teacher: expected one of bm25, condenser-round1",
         ),
         (
-            "systems.student.pseudo_labels.teacher",
-            "unsure",
+            "systems.student.pseudo_labels",
+            {"teacher": "unsure", "queries": "log"},
             "systems.student.pseudo_labels.teacher: expected a system whose recipe.negatives.denoise ",
         ),
         (

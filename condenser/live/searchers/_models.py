@@ -79,7 +79,7 @@ class PairModel:
         )
         space = self._spaces["query"]
         tokenise_queries(query.queries, tokens, self._tokenizer, leading_space=space, batch_size=1)
-        return TextFiles([collection], tokens, ids, query.queries)
+        return TextFiles([collection], [tokens], ids, [query.queries])
 
 
 def refuse_damaged(model: Path) -> dict[Path, str]:

@@ -408,6 +408,41 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
         assert line.levelname == ("INFO" if is_used else "WARNING")
 
 
+@pytest.mark.parametrize("is_split", [True, False])
+def test_the_label_of_a_query_that_was_made_from_a_passage_is_this_passage(tmp_path, is_split):
+    """Where a teacher has no thresholds. Other passages of its document are no negatives, either."""
+    write_queries(tmp_path / "queries.jsonl", [Query("a#2", "?"), Query("c#1", "!")])
+    hits = ["b#1", "a#1", "a#2", "d#3"] if not is_split else ["b#1", "a#1", "d#3"]
+    run = [
+        ScoredDoc(query, doc[:1] if is_split else doc, -float(rank), doc)
+        for query in ("a#2", "c#1")
+        for rank, doc in enumerate(hits)
+    ]
+    write_run(tmp_path / "run.trec", run, system="teacher")
+    do(
+        "pseudo_labels",
+        settings={
+            "dataset": {"split": {"words": 9} if is_split else None},
+            "recipe": {"negatives": {"depth": 9, "sample": 9, "denoise": None, "margin": None}},
+            "seed": 42,
+        },
+        wildcards={"system": "teacher"},
+        input={
+            **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl", "known": []},
+            **{name: [] for name in ("qrels", "collection", "teacher_run", "candidates_run", "held_out")},
+        },
+        output={"examples": tmp_path / "out", "manifest": tmp_path / "m.json"},
+    )
+    others = ("b#1", "d#3") if is_split else ("b#1", "a#1", "d#3")
+    of_c = ("b#1", "a#1", "d#3") if is_split else ("b#1", "a#1", "a#2", "d#3")
+    assert list(read_examples(tmp_path / "out")) == [
+        TrainExample("a#2", ("a#2",), others),
+        TrainExample("c#1", ("c#1",), of_c),
+    ]
+    counts = json.loads((tmp_path / "m.json").read_text())["counts"]
+    assert counts["examples"] == counts["queries"] == 2 and counts["known_queries"] == 0
+
+
 @pytest.mark.parametrize("is_better", [True, False])
 def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path, caplog, is_better):
     """The log has a train query under another id, which is counted and left out."""

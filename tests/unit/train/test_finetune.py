@@ -132,8 +132,8 @@ def test_queries_of_two_files_are_trained_on_as_those_of_one(files: Files, tmp_p
     train("retriever", files, tmp_path / "one")
     train(
         *("retriever", files, tmp_path / "two"),
-        **{"query_tokens": tmp_path / "first", "queries": tmp_path / "first.jsonl"},
-        **{"more_query_tokens": [tmp_path / "more"], "more_queries": [tmp_path / "more.jsonl"]},
+        **{"query_tokens": [tmp_path / name for name in parts]},
+        **{"queries": [tmp_path / f"{name}.jsonl" for name in parts]},
     )
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
