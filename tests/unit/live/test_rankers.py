@@ -109,7 +109,7 @@ class Made:
                 given = {"equal": None, "learnt": [0.7, 0.3]}
                 weights = keys["weights"] if isinstance(keys["weights"], list) else given[keys["weights"]]
                 fused = fused_run(
-                    of_parts, files.texts.queries, subset=None, method=keys["method"],
+                    of_parts, files.texts.queries[0], subset=None, method=keys["method"],
                     weights=weights, depth=keys["depth"], k=keys["k"],
                 )  # fmt: skip
                 write_run(run, fused, system=name)
@@ -166,7 +166,7 @@ def _put_prompts_before_texts(files: Files) -> None:
             leading_space=tokenizer.leading_space(vector.passage_prompt),
         )  # fmt: skip
     tokenise_queries(
-        files.texts.queries, files.texts.query_tokens, tokenizer, batch_size=16,
+        files.texts.queries[0], files.texts.query_tokens[0], tokenizer, batch_size=16,
         leading_space=tokenizer.leading_space(vector.query_prompt),
     )  # fmt: skip
 
