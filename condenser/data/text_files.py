@@ -47,11 +47,11 @@ class TextFiles:
 
         A job may have several files of queries.
         """
-        query_tokens, queries = (
-            given if isinstance(given, list) else [given] for given in (files.query_tokens, files.queries)
+        passages, shards, queries = (
+            given if isinstance(given, list) else [given]
+            for given in (files.tokens, files.query_tokens, files.queries)
         )
-        prefixes = (list(map(prefix_of, shards)) for shards in (files.tokens, query_tokens))
-        return cls(next(prefixes), next(prefixes), files.doc_ids, queries)
+        return cls(list(map(prefix_of, passages)), list(map(prefix_of, shards)), files.doc_ids, queries)
 
     def read(self) -> Texts:
         """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size."""
