@@ -70,9 +70,6 @@ RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
 MODELS = [name for name in RANKERS if experiment.is_trained(config, name)]
 DISTILLED = [name for name in MODELS if getattr(config.systems[name], "distillation", None)]
 TRAINED = [name for name in MODELS if name not in DISTILLED]
-LABELLERS = [
-    one.pseudo_labels.teacher for one in config.systems.values() if getattr(one, "pseudo_labels", None)
-]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 

@@ -50,7 +50,7 @@ rule pseudo_labels:
     log:
         "results/{dataset}/logs/pseudo_labels.{system}.{variant}.{split}.log",
     wildcard_constraints:
-        system=names(LABELLERS),
+        system=names(RANKERS),
     conda:
         "../envs/data.yaml"
     resources:
