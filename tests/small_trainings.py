@@ -33,7 +33,7 @@ from condenser.model.backbone import backbone_from, new_backbone
 from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import crossencoder_training
 from condenser.train.distributed import Processes, alone
-from condenser.train.examples import TrainingFiles
+from condenser.train.examples import ExampleFile, ExampleRows, TrainingFiles, read_example_rows
 from condenser.train.finetune import distillation_training, retriever_training
 from condenser.train.late import late_training
 from condenser.train.loop import Run, Trainable, train_to_folder
@@ -229,6 +229,7 @@ def train(
         texts,
         changes.pop("held_out", None),
         changes.pop("validation", None),
+        has_pseudo_labels=changes.pop("has_pseudo_labels", False),
     )
     keep_graphs = changes.pop("keep_graphs", True)
     of_pairs = {"loss": changes.pop("loss")} if "loss" in changes else {}
@@ -251,6 +252,13 @@ def train(
     else:
         trainable = retriever_training(examples, initial, run, keep_graphs=keep_graphs)
     return train_to_folder(trainable, run, output)
+
+
+def example_rows(files: Files) -> ExampleRows:
+    """The examples of the files."""
+    query_rows = {query.query_id: row for row, query in enumerate(files.queries)}
+    doc_rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
+    return read_example_rows([ExampleFile(files.examples, query_rows, lambda _: True)], doc_rows=doc_rows)
 
 
 def settings_of(kind: str, settings: Mapping[str, Any]) -> Optimiser:

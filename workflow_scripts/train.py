@@ -30,7 +30,11 @@ def main(job: Job) -> dict[str, Any]:
 
     files, recipe = job.input, job.settings.recipe
     examples = TrainingFiles(
-        files.examples, TextFiles.of_inputs(files), files.held_out or None, recipe.validation
+        files.examples,
+        TextFiles.of_inputs(files),
+        files.held_out or None,
+        recipe.validation,
+        has_pseudo_labels=bool(getattr(job.settings.system, "pseudo_labels", None)),
     )
     system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")

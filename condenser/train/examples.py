@@ -5,15 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
 from condenser.blocks import Validation
 from condenser.data.batches import negative_window, positive_index
-from condenser.data.records import read_examples
+from condenser.data.records import read_examples, read_queries
 from condenser.data.subsets import read_subset
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import TokenShards
@@ -37,22 +37,24 @@ class ExampleRows:
         return len(self.queries)
 
 
-def read_example_rows(
-    files: Sequence[Path],
-    *,
-    query_rows: Mapping[str, int],
-    doc_rows: Mapping[str, int],
-    is_wanted: Callable[[str], bool],
-) -> ExampleRows:
-    """The examples of several files, one file after the other; of queries whose id is wanted."""
+class ExampleFile(NamedTuple):
+    """A file of examples, the rows of its queries by id, and which of these queries are wanted."""
+
+    path: Path
+    query_rows: Mapping[str, int]
+    is_wanted: Callable[[str], bool]
+
+
+def read_example_rows(files: Sequence[ExampleFile], *, doc_rows: Mapping[str, int]) -> ExampleRows:
+    """The examples of several files, one file after the other."""
     queries = array("i")
     rows = {kind: array("i") for kind in ("positive", "negative")}
     starts = {kind: array("q", [0]) for kind in rows}
     for file in files:
-        for example in read_examples(file):
-            if not is_wanted(example.query_id):
+        for example in read_examples(file.path):
+            if not file.is_wanted(example.query_id):
                 continue
-            queries.append(query_rows[example.query_id])
+            queries.append(file.query_rows[example.query_id])
             for kind, doc_ids in (
                 ("positive", example.positive_doc_ids),
                 ("negative", example.negative_doc_ids),
@@ -69,28 +71,42 @@ class TrainingFiles:
 
     Attributes:
         examples: one file for each system that negatives come from; every line is an item.
-        texts: the collection and the train queries.
+        texts: the collection and the queries.
         held_out: the ids of the train queries that are not trained on, if any.
         validation: how the model is compared with its start on these; None: it is not.
+        has_pseudo_labels: whether the last file of examples is of the last file of queries. Their ids may be
+            those of train queries, too: a made query has the id of its passage.
     """
 
     examples: Sequence[Path]
     texts: TextFiles
     held_out: Path | None = None
     validation: Validation | None = None
+    has_pseudo_labels: bool = False
 
     def read(self) -> tuple[TokenShards, TokenShards, ExampleRows, ExampleRows]:
         """Tokens of the passages and of the queries; as rows of both, the examples and those held out."""
         texts = self.texts.read()
         # nothing holds the ids after this function
-        query_rows: dict[str, int] = {}
-        for row, query_id in enumerate(texts.query_ids):
-            query_rows.setdefault(query_id, row)  # further queries of a known id have no example
+        num_judged = len(self.texts.queries) - self.has_pseudo_labels
+        query_rows: list[dict[str, int]] = [{}, {}]  # of train queries, and of those with pseudo-labels
+        row = 0
+        for number, file in enumerate(self.texts.queries):
+            for query in read_queries(file):
+                # further queries of a known id have no example
+                query_rows[number >= num_judged].setdefault(query.query_id, row)
+                row += 1
         doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
         held_out = read_subset(self.held_out) if self.held_out else frozenset()
-        read = partial(read_example_rows, self.examples, query_rows=query_rows, doc_rows=doc_rows)
-        examples = read(is_wanted=lambda query_id: query_id not in held_out)
-        return texts.passages, texts.queries, examples, read(is_wanted=held_out.__contains__)
+        judged = self.examples[: len(self.examples) - self.has_pseudo_labels]
+        train = [
+            ExampleFile(file, query_rows[0], lambda query_id: query_id not in held_out) for file in judged
+        ]
+        if self.has_pseudo_labels:
+            train.append(ExampleFile(self.examples[-1], query_rows[1], lambda query_id: True))
+        kept = [ExampleFile(file, query_rows[0], held_out.__contains__) for file in judged]
+        examples, of_held_out = (read_example_rows(files, doc_rows=doc_rows) for files in (train, kept))
+        return texts.passages, texts.queries, examples, of_held_out
 
 
 def count_examples(examples: ExampleRows, held_out: ExampleRows, passages_per_query: int) -> dict[str, int]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_trainings import RETRIEVER, Files, contents, losses, prepare, sharpen, train
+from small_trainings import RETRIEVER, Files, contents, example_rows, losses, prepare, sharpen, train
 from transformers import AutoModel
 
 from condenser.data.batches import step_items
@@ -22,7 +23,13 @@ from condenser.model.rows import Rows
 from condenser.train import crossencoder, finetune
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.chunks import Chunk
-from condenser.train.examples import ExampleRows, draw_passages, read_example_rows
+from condenser.train.examples import (
+    ExampleFile,
+    ExampleRows,
+    TrainingFiles,
+    draw_passages,
+    read_example_rows,
+)
 from condenser.train.loop import BAD_BATCH_NAME
 
 
@@ -34,7 +41,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 def _rows(files: list[Path]) -> ExampleRows:
     names = {f"q{number}": number for number in range(5)}
     doc_rows = {f"d{number}": number for number in range(30)}
-    return read_example_rows(files, query_rows=names, doc_rows=doc_rows, is_wanted=lambda query_id: True)
+    return read_example_rows(
+        [ExampleFile(file, names, lambda query_id: True) for file in files], doc_rows=doc_rows
+    )
 
 
 def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negatives: tuple[str, ...]) -> Path:
@@ -138,6 +147,36 @@ def test_queries_of_two_files_are_trained_on_as_those_of_one(files: Files, tmp_p
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
+def test_a_made_query_with_the_id_of_a_train_query_keeps_its_own_text(files: Files, tmp_path: Path) -> None:
+    """A made query has the id of its passage, which a held-out train query may have, too."""
+    queries, tokenizer = files.queries, Tokenizer(files.backbone)
+    held_out = queries[0].query_id
+    (tmp_path / "held.txt").write_text(f"{held_out}\n")
+    made = [Query(held_out, "made of a passage"), Query("own", "another one")]
+    for name, part in (("judged", queries), ("made", made)):
+        write_queries(tmp_path / f"{name}.jsonl", part)
+        texts = [("", query.text) for query in part]
+        write_token_shard(texts, tmp_path / name, tokenizer, batch_size=16, split=False)
+    doc_ids = [passage.doc_id for passage in files.passages[:3]]
+    labels = [TrainExample(query.query_id, (doc_ids[0],), tuple(doc_ids[1:])) for query in made]
+    write_examples(tmp_path / "labels.jsonl", labels)
+    shards, names = [tmp_path / "judged", tmp_path / "made"], ("judged.jsonl", "made.jsonl")
+    texts_of_both = replace(files.texts, query_tokens=shards, queries=[tmp_path / name for name in names])
+    both = TrainingFiles(
+        [files.examples, tmp_path / "labels.jsonl"],
+        texts_of_both,
+        tmp_path / "held.txt",
+        has_pseudo_labels=True,
+    )
+    _, _, examples, kept = both.read()
+    of_judged = [example for example in read_examples(files.examples) if example.query_id != held_out]
+    assert examples.queries[-2:].tolist() == [len(queries), len(queries) + 1]
+    assert len(examples) == len(of_judged) + 2 and set(kept.queries.tolist()) == {0}
+    alone = replace(texts_of_both, query_tokens=shards[1:], queries=[tmp_path / "made.jsonl"])
+    _, _, examples, kept = TrainingFiles([tmp_path / "labels.jsonl"], alone, has_pseudo_labels=True).read()
+    assert examples.queries.tolist() == [0, 1] and len(kept) == 0
+
+
 def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files, tmp_path: Path) -> None:
     train("retriever", files, tmp_path / "out")
     assert {"config.json", "model.safetensors", "tokenizer.json", "losses.jsonl"} <= set(
@@ -233,11 +272,7 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     step = int(message.split(" at step ")[1].split()[0])
     epoch, _, items = step_items(18, batch_size=4, step=step, seed=42, stream="retriever")
     asked = [list(read_examples(files.examples))[item].query_id for item in items]
-    query_rows = {query.query_id: row for row, query in enumerate(files.queries)}
-    doc_rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
-    examples = read_example_rows(
-        [files.examples], query_rows=query_rows, doc_rows=doc_rows, is_wanted=lambda query_id: True
-    )
+    examples = example_rows(files)
     drawn = [
         files.passages[row].doc_id
         for row in draw_passages(examples, items, passages_per_query=3, seed=42, epoch=epoch)

@@ -18,6 +18,7 @@ from small_trainings import (
     RETRIEVER,
     Files,
     contents,
+    example_rows,
     losses,
     prepare,
     sharpen,
@@ -40,7 +41,7 @@ from condenser.retrieve.late import rank_by_maxsim
 from condenser.settings import partly
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
-from condenser.train.examples import draw_passages, read_example_rows
+from condenser.train.examples import draw_passages
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.late import token_vectors
 from condenser.train.memory import StepMemory
@@ -127,12 +128,7 @@ def test_the_first_loss_is_that_of_transformers_states_without_padding(
 ) -> None:
     """In chunks of one text nothing is padded, and of several the padding is left out."""
     train("late", files, tmp_path / "out", updates=1, epochs=None, **tokens)
-    examples = read_example_rows(
-        [files.examples],
-        query_rows={query.query_id: row for row, query in enumerate(files.queries)},
-        doc_rows={passage.doc_id: row for row, passage in enumerate(files.passages)},
-        is_wanted=lambda query_id: True,
-    )
+    examples = example_rows(files)
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="retriever")
     drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
     choice = {key: value for key, value in (LATE | tokens).items() if key in LATE and key != "dim"}

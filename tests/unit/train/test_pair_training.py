@@ -6,13 +6,22 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, RETRIEVER, losses, prepare, sharpen, train
+from small_trainings import (
+    PASSAGE_LENGTH,
+    QUERY_LENGTH,
+    RETRIEVER,
+    example_rows,
+    losses,
+    prepare,
+    sharpen,
+    train,
+)
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from condenser.data.batches import step_items
 from condenser.files import read_json, write_json
 from condenser.model.crossencoder import CrossEncoder
-from condenser.train.examples import draw_passages, read_example_rows
+from condenser.train.examples import draw_passages
 
 SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
 
@@ -24,12 +33,7 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
     config = read_json(files.backbone / "config.json")
     write_json(files.backbone / "config.json", {**config, "initializer_range": 1.0})  # of the scores' layer
     train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED, loss=loss)
-    examples = read_example_rows(
-        [files.examples],
-        query_rows={query.query_id: row for row, query in enumerate(files.queries)},
-        doc_rows={passage.doc_id: row for row, passage in enumerate(files.passages)},
-        is_wanted=lambda query_id: True,
-    )
+    examples = example_rows(files)
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="crossencoder")
     drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
 
