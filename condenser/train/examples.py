@@ -13,10 +13,11 @@ from jaxtyping import Int
 
 from condenser.blocks import Validation
 from condenser.data.batches import negative_window, positive_index
-from condenser.data.records import read_examples, read_queries
+from condenser.data.records import read_examples
 from condenser.data.subsets import read_subset
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import TokenShards
+from condenser.files import count_lines
 
 
 @dataclass(frozen=True)
@@ -88,25 +89,30 @@ class TrainingFiles:
         """Tokens of the passages and of the queries; as rows of both, the examples and those held out."""
         texts = self.texts.read()
         # nothing holds the ids after this function
-        num_judged = len(self.texts.queries) - self.has_pseudo_labels
-        query_rows: list[dict[str, int]] = [{}, {}]  # of train queries, and of those with pseudo-labels
-        row = 0
-        for number, file in enumerate(self.texts.queries):
-            for query in read_queries(file):
-                # further queries of a known id have no example
-                query_rows[number >= num_judged].setdefault(query.query_id, row)
-                row += 1
+        num_made = count_lines(self.texts.queries[-1]) if self.has_pseudo_labels else 0
+        num_judged = len(texts.query_ids) - num_made
+        judged_rows = _first_rows(texts.query_ids[:num_judged], start=0)
+        made_rows = _first_rows(texts.query_ids[num_judged:], start=num_judged)
         doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
         held_out = read_subset(self.held_out) if self.held_out else frozenset()
-        judged = self.examples[: len(self.examples) - self.has_pseudo_labels]
-        train = [
-            ExampleFile(file, query_rows[0], lambda query_id: query_id not in held_out) for file in judged
-        ]
+        judged, made = self.examples, []
         if self.has_pseudo_labels:
-            train.append(ExampleFile(self.examples[-1], query_rows[1], lambda query_id: True))
-        kept = [ExampleFile(file, query_rows[0], held_out.__contains__) for file in judged]
-        examples, of_held_out = (read_example_rows(files, doc_rows=doc_rows) for files in (train, kept))
+            *judged, labels = self.examples
+            made = [ExampleFile(labels, made_rows, lambda query_id: True)]
+        train = [ExampleFile(file, judged_rows, lambda query_id: query_id not in held_out) for file in judged]
+        kept = [ExampleFile(file, judged_rows, held_out.__contains__) for file in judged]
+        examples, of_held_out = (
+            read_example_rows(files, doc_rows=doc_rows) for files in ([*train, *made], kept)
+        )
         return texts.passages, texts.queries, examples, of_held_out
+
+
+def _first_rows(query_ids: Sequence[str], *, start: int) -> dict[str, int]:
+    """The row of each id, of which the first has the row `start`; later queries of an id have no example."""
+    rows: dict[str, int] = {}
+    for row, query_id in enumerate(query_ids, start=start):
+        rows.setdefault(query_id, row)
+    return rows
 
 
 def count_examples(examples: ExampleRows, held_out: ExampleRows, passages_per_query: int) -> dict[str, int]:
