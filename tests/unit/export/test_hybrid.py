@@ -97,7 +97,7 @@ def test_the_lines_of_the_card_rank_as_the_workflow(
     model = SentenceTransformer("model", device="cpu")
     run = fused_run(
         [files.root / f"{name}.trec" for name in ("late", "dense", "bm25")],
-        files.texts.queries,
+        files.texts.queries[0],
         subset=None,
         method=method,
         weights=None if weights == "equal" else weights,

@@ -160,7 +160,7 @@ def test_fine_tuning_with_prompts_equals_fine_tuning_on_texts_that_begin_with_th
         batch_size=8, split=False,
     )  # fmt: skip
     train("retriever", files, tmp_path / "expected", token_prefixes=[tmp_path / "begun"],
-          query_tokens=tmp_path / "asked")  # fmt: skip
+          query_tokens=[tmp_path / "asked"])  # fmt: skip
     train("retriever", files, tmp_path / "without")
     write_text_vector(replace(vector, query_prompt="from: ", passage_prompt="to: "), files.backbone, dim=dim)
     counts = train("retriever", files, tmp_path / "prompted")
