@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -209,17 +210,25 @@ def interrupt(*_):
 
 def end_at_once(*_):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The interrupted code may hold a lock of the screen: it goes on, and another thread ends it.
+    # The interrupted code may hold a lock of the screen: it goes on, and another thread ends it. (An interrupt
+    # between taking a lock and the block that frees it leaves it taken: then without the screen.)
     threading.Thread(target=end_with_last_words, daemon=True).start()
-    threading.Timer(5, os._exit, [130]).start()
+    threading.Timer(5, end_without_the_screen).start()
+
+
+LAST_WORDS = "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
 
 
 def end_with_last_words():
-    logger.warning(
-        "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
-    )
+    logger.warning(LAST_WORDS)
     for handler in list(logger.handlers):
         handler.close()
+    os._exit(130)
+
+
+def end_without_the_screen():
+    shown_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+    os.write(2, f"{shown_cursor}\n{LAST_WORDS}\n".encode())
     os._exit(130)
 
 

@@ -77,15 +77,35 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
     # jobs that end in this moment may add a line
-    assert any(line.startswith("Interrupted again: not waiting") for line in done.screens[-1].splitlines())
+    lines = done.screens[-1].splitlines()
+    assert any(line.startswith("Interrupted again: not waiting") for line in lines), done.raw
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
     resumed = finished(folder, target=MODEL, overlays=["long.yaml"])
     assert "started pretrain" in resumed and "collect_tiny" not in resumed
 
 
-def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(root: Path, tmp_path: Path) -> None:
+# As an interrupt between taking a lock and the block that frees it leaves the screen.
+LOCKED = """
+import os
+import threading
+import time
+
+def take_locks():
+    while not os.path.exists("begun"):
+        time.sleep(0.02)
+    for handler in logger.handlers:
+        handler.acquire()
+
+threading.Thread(target=take_locks, daemon=True).start()
+"""
+
+
+@pytest.mark.parametrize("more", ["", LOCKED])
+def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(
+    root: Path, tmp_path: Path, more: str
+) -> None:
     (tmp_path / "Snakefile").write_text(
-        f"include: {str(root / 'rules' / 'snakemake.smk')!r}\n"
+        f"include: {str(root / 'rules' / 'snakemake.smk')!r}\n{more}"
         "rule made:\n    output: 'made'\n    shell: 'touch begun; sleep 20; touch made'\n"
     )
     with (tmp_path / "said").open("w+") as said:
@@ -98,13 +118,14 @@ def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(root: 
                 assert process.poll() is None
                 time.sleep(0.05)
             for _ in range(2):
-                process.send_signal(signal.SIGINT)
                 time.sleep(0.5)
+                process.send_signal(signal.SIGINT)
             assert process.wait(timeout=10) == 130
         finally:
             os.killpg(process.pid, signal.SIGKILL)  # the job, which nobody waits for
         said.seek(0)
-        assert "Traceback" not in said.read()
+        words = said.read()
+        assert "Traceback" not in words and words.count("Interrupted again: not waiting") == 1, words
 
 
 def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
