@@ -91,7 +91,7 @@ USED_BY: dict[str, set[str]] = {
         ),
     },
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
-    "recipes.marco.negatives.*": {"examples *"},
+    "recipes.marco.negatives.*": {"examples *", "pseudo_labels *"},
     "recipes.marco.depth.train": {
         *(f"{rule} * {split}" for split in ("train", "practice") for rule in ("bm25_run", "merge")),
         *("search * train *", "search * practice *"),
@@ -246,6 +246,8 @@ VALUES: dict[str, Any] = {
     "systems.distilled.initial": "condenser",
     "systems.distilled.distillation.teacher": "late",
     "systems.distilled.distillation.queries": "held-titles",
+    "systems.rerank-*.pseudo_labels.teacher": "late",
+    "systems.rerank-*.pseudo_labels.queries": "held-titles",
     "systems.hybrid.method": "rrf",
     "systems.hybrid*.weights": [1, 2, 1],
     "systems.mixed-both.weights": [1, 2, 1],

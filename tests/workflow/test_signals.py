@@ -73,7 +73,8 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     # twice the updates: the interrupts come while the program imports torch
     (folder / "long.yaml").write_text("models: {condenser: {epochs: 4}}\n")
     words = command(target=MODEL, overlays=["long.yaml"])
-    done = on_terminal(folder, words, then=interrupts("pretrain tiny .* 00:0", gap_s=0.05, number=3))
+    # four within 60 ms: some of them may be one to Python, and the program must not have ended by then
+    done = on_terminal(folder, words, then=interrupts("pretrain tiny .* 00:0", gap_s=0.02, number=4))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
     # jobs that end in this moment may add a line
@@ -131,7 +132,10 @@ def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(
 def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     words = [sys.executable, "-m", "condenser.pipeline.command_line", *command()[3:]]
-    interrupt = interrupts("profiles/default", gap_s=0, number=1)
-    done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
+    for _ in range(3):  # `import pulp`, in Snakemake, has bare excepts that swallow an interrupt
+        interrupt = interrupts("profiles/default", gap_s=0, number=1)
+        done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
+        if done.status != 0:
+            break
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and done.screens[-1].splitlines()[-1].endswith("interrupted")

@@ -39,7 +39,7 @@ def test_a_reranker_reads_its_model_the_candidates_and_the_tokens(graph: Graph) 
         "train msmarco rerank-condenser seed42", "merge msmarco cocondenser-round2 seed42 dev",
         "tokens msmarco backbone 0-of-1", "query_tokens msmarco backbone dev", "collect msmarco",
     }  # fmt: skip
-    assert graph.spec(job)["config"]["depth"] == 20
+    assert graph.spec(job)["config"]["depth"] == 10
     assert {"train", "merge cocondenser-round2"} <= set(graph.spec(job)["lineage"])
 
 
@@ -58,7 +58,7 @@ def test_an_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Gra
 
 def test_a_run_is_as_deep_as_what_it_sorts_anew(graph: Graph) -> None:
     depths = [experiment.run_depth(graph.settings, "msmarco", name, purpose="eval") for name in SYSTEMS]
-    assert depths == [1000, 20, 20, 20]
+    assert depths == [1000, 10, 10, 10]
     rows = tables.table_rows(graph.settings, "msmarco", "table3")
     assert [(row["system"], row["variants"]) for row in rows] == [(name, ["seed42"]) for name in SYSTEMS]
 
@@ -72,11 +72,11 @@ def test_other_candidates_or_another_depth_train_nothing_again(load: Load, graph
 
 
 def test_a_shallower_run_of_the_candidates_is_reranked_as_deep_as_it_is(load: Load) -> None:
-    shallow = {"systems": {"cocondenser-round2": {"recipe": {"depth": {"eval": 12}}}}}
+    shallow = {"systems": {"cocondenser-round2": {"recipe": {"depth": {"eval": 8}}}}}
     graph = load(ALONE | shallow)
     graph.jobs(TABLE)
-    assert graph.spec("rerank msmarco rerank-backbone seed42 dev")["config"]["depth"] == 12
-    assert graph.spec("ensemble msmarco rerank-ensemble seed42 dev")["config"]["depth"] == 12
+    assert graph.spec("rerank msmarco rerank-backbone seed42 dev")["config"]["depth"] == 8
+    assert graph.spec("ensemble msmarco rerank-ensemble seed42 dev")["config"]["depth"] == 8
 
 
 def test_by_default_a_row_mixes_retriever_and_reranker_by_weights_of_held_out_queries(load: Load) -> None:
@@ -114,6 +114,7 @@ def test_at_the_papers_scale_a_thousand_hits_are_reranked(load: Load) -> None:
     assert config["depth"] == 1000
     recipe = graph.spec("train msmarco rerank-condenser seed42")["config"]["recipe"]
     assert (recipe["batch_size"], recipe["passages_per_query"], recipe["learning_rate"]) == (4, 8, 1e-5)
+    assert "pseudo_labels" not in rules(graph.hashes(TABLE))
 
 
 def test_a_backbone_of_few_positions_serves_all_but_rerankers(load: Load) -> None:
@@ -149,7 +150,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     first, backbone, condenser, ensemble = runs.values()
     assert len(first) == 48
     for query_id, hits in first.items():
-        top = set(list(hits)[:20])
+        top = set(list(hits)[:10])
         assert set(backbone[query_id]) == set(condenser[query_id]) == set(ensemble[query_id]) == top
         for doc_id, score in ensemble[query_id].items():
             mean = (backbone[query_id][doc_id] + condenser[query_id][doc_id]) / 2
@@ -158,7 +159,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     for name in RERANKERS:
         CrossEncoder.load(made[name] / "model")
         counts = read_json(made[name] / "run.dev.trec.manifest.json")["counts"]
-        assert (counts["queries"], counts["hits"], counts["queries_of_fewer_hits"]) == (48, 960, 0)
+        assert (counts["queries"], counts["hits"], counts["queries_of_fewer_hits"]) == (48, 480, 0)
     rows = rows_of(folder / "results/tiny/table3.tsv")
     scores = [read_json(place / "metrics.dev.json")["measures"]["MRR@10"] for place in made.values()]
     assert [row["MRR@10"] for row in rows] == [f"{score:.4f}" for score in scores]
