@@ -197,6 +197,8 @@ logger.addFilter(in_plain_words)
 # Python waits all the same. It means: do not wait. The programs see that Snakemake has ended, and stop.
 def take_signals():
     if threading.current_thread() is threading.main_thread():
+        if getattr(signal.getsignal(signal.SIGINT), "came", False):  # condenser/pipeline/command_line.py
+            raise KeyboardInterrupt
         exit_gracefully = signal.getsignal(signal.SIGTERM)
         in_thread = lambda *_: _thread.start_new_thread(exit_gracefully, ())
         signal.signal(signal.SIGTERM, in_thread)

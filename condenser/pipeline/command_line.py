@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -159,12 +160,27 @@ def check(arguments: Sequence[str]) -> None:
         check_overlay(Path(file))
 
 
+class Interrupted:
+    """The handler of Ctrl-C until the first job, which remembers it.
+
+    Some of Snakemake's imports and asyncio's own handler, which would replace Python's, can swallow one.
+    """
+
+    came = False
+
+    def __call__(self, *_: object) -> None:
+        self.came = True
+        raise KeyboardInterrupt
+
+
 def main() -> None:
     """Start Snakemake, unless its command line has a fault. Ctrl-C before the first job is status 130."""
     try:
         check(sys.argv[1:])
     except ValueError as error:
         sys.exit(f"error: {error}")
+    interrupted = Interrupted()
+    signal.signal(signal.SIGINT, interrupted)
     try:
         from snakemake.cli import main as start
 
