@@ -161,9 +161,10 @@ def check(arguments: Sequence[str]) -> None:
 
 
 class Interrupted:
-    """The handler of Ctrl-C until the first job, which remembers it.
+    """The handler of Ctrl-C until the first job.
 
-    Some of Snakemake's imports and asyncio's own handler, which would replace Python's, can swallow one.
+    Code that catches everything may swallow the exception while Snakemake starts: under load the run went on.
+    So the handler remembers it, and `take_signals` in rules/snakemake.smk raises it again.
     """
 
     came = False

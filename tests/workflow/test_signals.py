@@ -85,7 +85,7 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     assert "started pretrain" in resumed and "collect_tiny" not in resumed
 
 
-# As an interrupt between taking a lock and the block that frees it leaves the screen.
+# The screen's locks are taken, as after an interrupt between taking one and the block that frees it.
 LOCKED = """
 import os
 import threading
@@ -136,3 +136,21 @@ def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Pat
     done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and done.screens[-1].splitlines()[-1].endswith("interrupted")
+
+
+def test_an_interrupt_that_is_swallowed_before_the_first_job_still_ends_the_run(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Snakefile").write_text(
+        f"include: {str(root / 'rules' / 'snakemake.smk')!r}\n"
+        "import contextlib, signal\n"
+        "with contextlib.suppress(BaseException):\n    signal.raise_signal(signal.SIGINT)\n"
+        "rule made:\n    output: 'made'\n    shell: 'touch made'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "condenser.pipeline.command_line", "--cores", "1"],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 130 and done.stdout.endswith("interrupted\n"), done.stdout
+    assert "Traceback" not in done.stdout and not (tmp_path / "made").exists()
