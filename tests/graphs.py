@@ -176,20 +176,18 @@ class Graph:
 
     def jobs(self, *targets: str) -> list[str]:
         """The jobs that make files, and all that they need; what is needed stands before."""
-        found: dict[str, Job] = {}
         with self._here():
-            for target in targets:
-                owner = self._owner_of(target)
-                assert owner is not None, f"nothing makes {target}"
-                found = {**{_written(job): job for job in self._specs.jobs_behind(*owner)}, **found}
+            owners = {target: self._owner_of(target) for target in targets}
+            if missing := [target for target, owner in owners.items() if owner is None]:
+                raise AssertionError(f"nothing makes {missing}")
+            found = {_written(job): job for job in self._specs.jobs_behind_all(owners.values())}
         self.wildcards |= found
         return list(found)
 
     def parents(self, name: str) -> set[str]:
         """The jobs that make the inputs of a job."""
         with self._here():
-            owners = (self._owner_of(file) for file in self._inputs_of(*self.job(name)))
-            return {_written(job) for job in owners if job is not None}
+            return {_written(job) for job in self._specs.needs(*self.job(name))}
 
     def owner(self, file: str) -> str | None:
         """The job that makes a file."""
