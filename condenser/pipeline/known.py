@@ -115,7 +115,7 @@ class Known:
         """
         config, entry = self.config, self.config.systems[system]
         searchers = kinds.load(FOLDER, entry.kind)
-        has_variants = experiment.has_seeds(config, system)
+        has_variants = _variants_of(config, system) != experiment.UNTRAINED
         files: dict[str, list[str]] = {}
         if hasattr(searchers, "needs"):
             variant = "{variant}" if has_variants else experiment.UNTRAINED

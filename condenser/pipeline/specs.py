@@ -330,6 +330,11 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.seed = seed
     if "system" in wildcards:
         system = config.systems[wildcards["system"]]
+        if wildcards.get("variant") == UNTRAINED and experiment.has_seeds(config, wildcards["system"]):
+            raise LookupError(
+                f"systems.{wildcards['system']}: expected a variant such as seed{config.seed}, "
+                f"because it is trained, got {UNTRAINED}."
+            )
         hidden = {"label", "recipe"}
         if "split" not in wildcards:
             hidden.update(getattr(kinds.load(SYSTEMS, system.kind), "OF_RUNS", ()))

@@ -386,7 +386,7 @@ def test_a_jobs_seed_is_its_variants_or_its_models_or_the_one_of_all() -> None:
     assert job_settings(CONFIG, {"dataset": "mine", "model": "cocondenser"})["seed"] == 7
     of_system = {"dataset": "mine", "system": "round2"}
     assert job_settings(CONFIG, {**of_system, "variant": "seed3"})["seed"] == 3
-    assert job_settings(CONFIG, {**of_system, "variant": "untrained"})["seed"] == 42
+    assert job_settings(CONFIG, {**of_system, "system": "bm25", "variant": "untrained"})["seed"] == 42
     of_subset = job_settings(CONFIG, {"dataset": "mine", "variant": "n1000-seed1"})
     assert (of_subset["train_queries"], of_subset["seed"]) == (1000, 1)
 

@@ -17,6 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 from condenser import experiment
 from condenser.data.records import read_passages, read_queries
 from condenser.files import read_json
+from condenser.pipeline.known import Known
 
 pytestmark = pytest.mark.workflow
 
@@ -94,6 +95,14 @@ def test_learnt_weights_come_from_the_train_queries_of_the_variant(load: Load) -
     assert "results/msmarco/systems/hybrid/n100-seed1/weights.json" in graph.inputs(
         "fusion msmarco hybrid n100-seed1 dev"
     )
+
+
+def test_learnt_weights_are_asked_for_by_the_variant_of_their_train_queries(load: Load) -> None:
+    graph = load({"systems": {"hybrid": {"weights": "learnt"}}})
+    not_asked = dict.fromkeys(("encoder_of", "lengths_of", "tokenizer_of"), lambda *names: "")
+    known = Known(config=graph.settings, results=Path("results"), specs=graph._specs, **not_asked)
+    files = known._system("msmarco", "hybrid")["files"]
+    assert files == {"weights": ["results/msmarco/systems/hybrid/{variant}/weights.json"]}
 
 
 def test_weights_of_trained_parts_come_from_queries_that_no_training_saw(load: Load) -> None:

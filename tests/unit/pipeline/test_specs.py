@@ -80,6 +80,14 @@ def test_a_name_that_the_configuration_lacks_has_no_job(root: Path, noun: str) -
         specs(root).spec("collect", {"dataset": "msmarco", noun: "gone"})
 
 
+def test_a_system_that_is_trained_has_no_job_without_a_seed(root: Path) -> None:
+    untrained = {**SYSTEM, "variant": "untrained", "shard": "0-of-1"}
+    said = "systems.condenser-round1: expected a variant such as seed42, because it is trained, got untrained"
+    with pytest.raises(LookupError, match=said):
+        specs(root).spec("encode", untrained)
+    assert specs(root).spec("encode", {**untrained, "system": "backbone-zeroshot"})["rule"] == "encode"
+
+
 def test_a_job_that_no_rule_declares_has_no_spec(root: Path) -> None:
     with pytest.raises(LookupError, match="expected a job of the workflow, got gone"):
         specs(root).spec("gone", {"dataset": "msmarco"})
