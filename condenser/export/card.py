@@ -29,6 +29,7 @@ from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
 from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
+    Pooling,
     TextVector,
     assumptions,
     folder_projection,
@@ -38,6 +39,13 @@ from condenser.model.text_vector import (
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
 
+_STATES: dict[Pooling, str] = {
+    "cls": "the state of the first token",
+    "mean": "the mean of the tokens' states",
+    "max": "the largest value of each dimension over the tokens' states",
+    "last": "the state of the last token",
+    "weighted": "the mean of the tokens' states, weighted by their places,",
+}
 _DOCUMENTS = Template("""\
 A passage is $words words of a document, every $stride words, under the document's title. Its id is that of
 the document, `#`, and its number. A document ranks by its best passage: search deeper, and keep the first hit
@@ -395,8 +403,8 @@ def _settings_of(rules: Sequence[Record], rule: str, block: str) -> Mapping[str,
 
 
 def _in_words(vector: TextVector) -> str:
-    states = {"cls": "the state of the first token", "mean": "the mean of the tokens' states"}[vector.pooling]
-    return f"{states} in the last layer, {'scaled to length 1' if vector.normalised else 'as it is'}"
+    length = "scaled to length 1" if vector.normalised else "as it is"
+    return f"{_STATES[vector.pooling]} in the last layer, {length}"
 
 
 def _prompts(vector: TextVector) -> str:

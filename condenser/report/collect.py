@@ -19,6 +19,7 @@ from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, last_run, 
 from condenser.report.queries import Limits, Ranking, by_query
 from condenser.report.state import Result, Run
 
+_LEARNERS = ("system", "model", "expansion")
 _LONGEST_CURVE = 40  # points
 _SHOWN_CHANGES = 12
 
@@ -221,8 +222,9 @@ class Report:
         """The training loss of every training, the variants of one system or model in one chart."""
         groups: dict[str, list[tuple[str, Path]]] = {}
         for result, file in self._curves:
-            name = result.wildcards.get("system") or re.sub(r"-seed\d+$", "", result.wildcards["model"])
-            told = result.wildcards.get("variant") or result.wildcards["model"][len(name) + 1 :] or "loss"
+            of_what = next(result.wildcards[key] for key in _LEARNERS if key in result.wildcards)
+            name = of_what if "variant" in result.wildcards else re.sub(r"-seed\d+$", "", of_what)
+            told = result.wildcards.get("variant") or of_what[len(name) + 1 :] or "loss"
             groups.setdefault(f"{result.rule} {name}", []).append((told, file))
         shown = []
         for name, members in sorted(groups.items()):

@@ -78,9 +78,10 @@ def by_query(
     Of a collection that is split, all these passages are documents, shown by the first one of theirs, and
     each system has `shown` besides: of each hit, the passage that was found.
     """
-    grades = grades_of(read_qrels(qrels))
+    judged = grades_of(read_qrels(qrels))
     metrics = [read_json(ranking.metrics) for ranking in rankings]
     ids = metrics[0]["per_query"]["query_id"]
+    grades = {query_id: judged.get(query_id, {}) for query_id in ids}  # none where answers judge the hits
     texts = {query.query_id: query.text for query in read_queries(queries)}
     drawn = sorted(ids, key=sha256_text)[: limits.queries]  # a draw that more queries only extend
     chosen = set(drawn)

@@ -193,7 +193,8 @@
       return node("li", {class: isRelevant ? "relevant" : high.has(hit.passage) ? "candidate" : null}, meta, body);
     });
     const share = `judged@${TOP} ${judgedShare(system, query).toFixed(1)}`;
-    const where = first ? `first relevant at rank ${first}` : "no relevant passage in its run";
+    const where = first ? `first relevant at rank ${first}`
+      : grades.size ? "no relevant passage in its run" : "no passage is judged";
     return node("div", {},
       node("h4", {}, `${letter}: ${data.systems[system].label}`), node("p", {class: "note"}, `${where}, ${share}`),
       node("ol", {class: "hits"}, ...items));

@@ -63,15 +63,17 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
                         "train_queries": row.get("train_queries", "all"),
                         "method": row["method"],
                         "x": number,
-                        "value": float(row[measure]),
-                        "low": float(row[f"{measure}_low"]),
-                        "high": float(row[f"{measure}_high"]),
+                        "value": row[measure],
+                        "low": row[f"{measure}_low"],  # none where all queries have the same value
+                        "high": row[f"{measure}_high"],
                         "seeds": row["seeds"],
                         "collection": row["collection"],
                     }
                     for row in found.to_dict("records")
                 ]
-    return pd.DataFrame(lines)
+    frame = pd.DataFrame(lines)
+    numbers = ["value", "low", "high"]
+    return frame.assign(**frame[numbers].apply(pd.to_numeric))
 
 
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:

@@ -12,7 +12,7 @@ from condenser.files import atomic_write
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.pipeline.costs import rules
 from condenser.pipeline.costs.data import Data, Work
-from condenser.pipeline.costs.jobs import Job
+from condenser.pipeline.costs.jobs import NAMES, Job
 from condenser.pipeline.costs.tables import Device, Rate, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
@@ -21,7 +21,6 @@ _AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
 _RANGE = ("seconds_low", "seconds_high")
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds", *_RANGE)
 COLUMNS = ("rule", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
-_NAMES = ("dataset", "file", "model", "system", "expansion", "variant", "texts", "split")  # what a row names
 _FORMATS = {"flops": "{:.4g}", **dict.fromkeys(("seconds", *_RANGE), "{:.1f}")}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 
@@ -40,7 +39,7 @@ def make_plan(
     """
     data, groups = Data(jobs, tables, device), defaultdict(list)
     for job in jobs:
-        names = [job.wildcards[name] for name in _NAMES if job.wildcards.get(name, dataset) != dataset]
+        names = [job.wildcards[name] for name in NAMES if job.wildcards.get(name, dataset) != dataset]
         groups[" ".join([job.rule, *names])].append(_row(job, data, threads=threads))
     rows = [_sum(name, group) for name, group in groups.items()]
     lacks = ", ".join(row["rule"] for row in rows if row["seconds"] is None)

@@ -255,6 +255,11 @@ def test_a_curve_has_a_tables_cells_at_the_numbers_that_are_given(tmp_path: Path
         ["masked words", "all", 3000.0, 0.8, *map(pytest.approx, (0.7, 0.9))],
         ["none", "all", 10.0, 0.7, *map(pytest.approx, (0.6, 0.8))],
     ]
+    written = pd.read_csv(files[0], sep="\t", dtype=str, keep_default_na=False)
+    written.loc[0, ["R@10_low", "R@10_high"]] = ""  # all queries have the same value
+    written.to_csv(files[0], sep="\t", index=False)
+    *_, alike = table_of({**settings, "measures": ["R@10"]}, files)[["value", "low", "high"]].values.tolist()
+    assert alike[0] == 0.7 and math.isnan(alike[1]) and math.isnan(alike[2])
     with pytest.raises(ValueError, match=r"low_data\.tsv: expected a measured row of T5, got none"):
         table_of({**settings, "lines": {"a line": {"T5": 1.0}}}, files)
 

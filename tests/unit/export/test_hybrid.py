@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -15,10 +15,11 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from yaml import safe_load
 
 from condenser.data.records import ScoredDoc, read_run, write_run
-from condenser.export.card import _base_model, _model_index
+from condenser.export.card import _STATES, _base_model, _model_index
 from condenser.export.folders import write_model
 from condenser.export.hybrid import hybrid_section
 from condenser.model.devices import set_up
+from condenser.model.text_vector import Pooling
 from condenser.pipeline.specs import hybrid_of
 from condenser.retrieve.fusion import fused_run
 from condenser.retrieve.late import rank_by_maxsim
@@ -142,3 +143,7 @@ def test_the_front_matter_is_read_by_the_library_of_the_models_place() -> None:
     assert ModelCardData(**front).base_model == front["base_model"]
     assert _base_model({"source": "hub", "id": "bert-base-uncased"}) == 'base_model: "bert-base-uncased"\n'
     assert _base_model({"source": "scratch"}) == _model_index(None, names) == ""
+
+
+def test_the_card_has_words_for_every_pooling() -> None:
+    assert set(_STATES) == set(get_args(Pooling))

@@ -206,6 +206,23 @@ def test_a_training_without_a_finite_loss_at_times_says_so(tmp_path: Path) -> No
     assert "train A: 1 updates without a finite loss" in found.text
 
 
+def test_what_is_learnt_for_an_index_has_its_curve_and_its_name_in_a_plan(tmp_path: Path) -> None:
+    losses = results_of(tmp_path) / "small" / "expansions" / "terms" / "seed1" / "losses.jsonl"
+    write_losses(losses, [2.0, 1.0])
+    named = {"expansion": "terms", "variant": "seed1"}
+    record(losses.with_name("weights.jsonl.manifest.json"), "term_weights", outputs=[losses], wildcards=named)
+    report = report_of(tmp_path / "results")
+    assert [curve["name"] for curve in report.curves()] == ["term_weights terms", "train A"]
+    assert "term_weights terms seed1" in [result.name("small") for result in report.results]
+
+
+def test_queries_that_are_judged_by_answers_are_shown_without_relevant_passages(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    (results / "small" / "data" / "qrels.dev.tsv").write_text("")
+    (data,) = [found.data for found, _ in [shown(results)]]
+    assert data["judged"] == [[]] * 30 and {len(hits) for hits in data["systems"][0]["hits"]} == {2 * TOP}
+
+
 def test_no_text_of_the_collection_becomes_markup(tmp_path: Path) -> None:
     plain, _ = shown(results_of(tmp_path / "plain"))
     results = results_of(tmp_path / "hostile", text=HOSTILE)
