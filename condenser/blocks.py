@@ -8,11 +8,10 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from condenser.settings import (
     AUTO,
@@ -20,8 +19,11 @@ from condenser.settings import (
     Block,
     Count,
     DatasetName,
+    EachOnce,
     Epochs,
+    HomePath,
     Name,
+    Names,
     NotNegative,
     Optimiser,
     Positive,
@@ -43,11 +45,6 @@ class Safety(Block):
     checkpoint_every_s: Whole
     checkpoints_kept: Count
     bad_loss_patience: Whole
-
-
-HomePath = Annotated[
-    str, AfterValidator(lambda path: str(Path(path).expanduser()) if path[:2] == "~/" else path)
-]
 
 
 class Downloads(Block):
@@ -356,14 +353,14 @@ class Table(Block):
     where a paper has another than elsewhere. `by_dataset` replaces keys for single data sets.
     """
 
-    rows: Annotated[list[Name], Field(min_length=1)]
-    measures: Annotated[list[str], Field(min_length=1)]
+    rows: Annotated[Names, Field(min_length=1)]
+    measures: Annotated[list[str], Field(min_length=1), EachOnce]
     optional: Annotated[list[Name], Field(default_factory=list)]
     published: Annotated[  # of several files the first with a figure
         list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
     ]
     train_queries: Annotated[
-        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"]), EachOnce
     ]
     seeds: Seeds | None = None  # the configuration's seed
     labels: Annotated[dict[Name, str], Field(default_factory=dict)]

@@ -7,6 +7,7 @@ import functools
 import re
 import reprlib
 from collections.abc import Mapping
+from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -36,6 +37,17 @@ def _number_or_bounds(value: Any) -> Any:
     )
 
 
+def _each_once(values: list[Any]) -> list[Any]:
+    """A table would have two columns of one name, and a training would read negatives twice."""
+    if repeated := next((value for value in values if values.count(value) > 1), None):
+        raise ValueError(f"expected each once, got {repeated} again")
+    return values
+
+
+def _home_folder_written_out(path: str) -> str:
+    return str(Path(path).expanduser()) if path.startswith("~/") else path
+
+
 def _seed_or_each(value: Any) -> Any:
     """One message, where a union of types would give one for each."""
     if value in (None, "each") or (type(value) is int and 0 <= value <= LARGEST):
@@ -48,7 +60,8 @@ Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST)]
-Seeds = Annotated[list[Whole], Field(min_length=1)]
+EachOnce = AfterValidator(_each_once)
+Seeds = Annotated[list[Whole], Field(min_length=1), EachOnce]
 Epochs = Annotated[  # 0.25: the first quarter of an epoch
     int | float, Field(gt=0, le=LARGEST), AfterValidator(_as_written_shortest)
 ]
@@ -57,6 +70,8 @@ Updates = Annotated[  # 18, or {least: 16, most: 64}
 ]
 QUERY_FILE = re.compile(r"\.(jsonl|tsv)(\.gz)?$")  # of queries without judgements; the name says the form
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
+HomePath = Annotated[str, AfterValidator(_home_folder_written_out)]  # `~/` is the user's home folder
+Names = Annotated[list[Name], EachOnce]
 UNTRAINED = "untrained"  # the variant of a system that no training by seed reaches
 DatasetName = Annotated[  # of a folder, so that it may have a dot where others have an ending
     str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=100)
@@ -231,7 +246,7 @@ class PartlyJudgedTexts(Texts):
     measures: list[str] | None = None
     relevant_grade: Count | None = None
     other_eval_splits: dict[Name, EvalSplit] | None = None
-    queries: dict[Name, str] | None = None
+    queries: dict[Name, HomePath] | None = None
     split: Split | None = None
 
     @model_validator(mode="after")

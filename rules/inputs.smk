@@ -436,7 +436,8 @@ def rows_that_fit(wildcards):
 def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
-    recipe = experiment.recipe(config, dataset.recipe, config.systems[wildcards.system])
+    name = experiment.recipe_name(config, wildcards.dataset)
+    recipe = experiment.recipe(config, name, config.systems[wildcards.system])
     if not recipe.negatives.without_answers or sources.example_files(dataset, wildcards.system):
         return []
     return f"results/{wildcards.dataset}/data/collection.jsonl"

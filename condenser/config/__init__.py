@@ -93,15 +93,7 @@ def _entry(key: str, entry: Mapping[str, Any], *, tag: str, folder: str, default
         known = ", ".join(kinds.names(folder))
         raise ValueError(f"{key}.{tag}: expected one of {known}, got {preview(kind)}.")
     values = merged_training(defaults.get(kind, {}), entry)
-    checked = checked_block(kinds.load(folder, kind).Settings, values, key=key)
-    if getattr(checked, "path", None) is not None:
-        checked.path = _with_home(checked.path)
-    return checked
-
-
-def _with_home(path: str) -> str:
-    """A path with the home folder in place of `~`; any other as it is written."""
-    return str(Path(path).expanduser()) if path.startswith("~/") else path
+    return checked_block(kinds.load(folder, kind).Settings, values, key=key)
 
 
 def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> None:

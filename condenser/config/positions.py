@@ -69,7 +69,7 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     Raises:
         ValueError: it does not.
     """
-    entry, recipe = config.systems[system], config.datasets[dataset].recipe
+    entry, recipe = config.systems[system], experiment.recipe_name(config, dataset)
     initial = experiment.initial_model(config, system)
     assert initial is not None
     backbone = experiment.origin(config, initial)

@@ -41,9 +41,17 @@ def _labels(config: Config) -> Iterator[tuple[str, str]]:
     for name, system in config.systems.items():
         if getattr(system, "label", None) is not None:
             yield f"systems.{name}.label", system.label
+    for name, table in config.tables.items():
+        of_datasets = (own.get("labels", {}) for own in table.by_dataset.values())
+        for labels in (table.labels, *of_datasets):
+            for system, label in labels.items():
+                yield f"tables.{name}.labels.{system}", label
     for name, figure in config.figures.items():
-        for title in getattr(figure, "panels", None) or ():
-            yield f"figures.{name}.panels", title
+        for key in ("panels", "lines"):
+            for title in getattr(figure, key, None) or ():
+                yield f"figures.{name}.{key}", title
+        if hasattr(figure, "x"):
+            yield f"figures.{name}.x", figure.x
 
 
 def _paths(config: Config) -> Iterator[tuple[str, str]]:

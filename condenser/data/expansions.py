@@ -59,8 +59,8 @@ def expanded(
     that no text has, or whose text has one.
 
     Raises:
-        ValueError: a line does not fit, an id waits for its text twice, or (by row) there are more or fewer
-            lines than texts.
+        ValueError: a line does not fit, an id waits for its text twice, (by row) there are more or fewer
+            lines than texts, or (by id) no line is of these texts.
     """
     parse = _parser(file, by=by, field=field, weights=weights)
     found = _by_row(texts, file, parse) if by == "row" else _by_id(texts, file, parse, counts)
@@ -70,6 +70,11 @@ def expanded(
             yield text_id, expansion
         else:
             yield text_id, f"{text}\n{expansion}" if expansion else text
+    if counts["unused_expansions"] and not counts["expanded"]:
+        raise ValueError(
+            f"{file}: expected the ids of these texts, got {counts['unused_expansions']:,} lines of others. "
+            "Is it the file of this collection? (With `split` the ids are document#number.)"
+        )
 
 
 Parse = Callable[[bytes], tuple[str, str]]

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import LARGEST, Block, Count, DatasetName, Model, Name
+from condenser.settings import LARGEST, Block, Count, DatasetName, HomePath, Model, Name
 from condenser.shards import QUERY_FOLDER
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
@@ -51,7 +51,7 @@ class Settings(Model):
     source: Literal["embedded", "hub", "folder", "scratch", "system", "lstm"]
     id: str | None = None
     revision: str | None = None
-    path: str | None = None
+    path: HomePath | None = None
     dataset: DatasetName | None = None
     system: Name | None = None
     variant: str | None = None

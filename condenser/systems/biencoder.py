@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Block, Name, Positive, PseudoLabels, System
+from condenser.settings import Block, Name, Names, Positive, PseudoLabels, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -45,7 +45,7 @@ class Settings(System):
 
     initial: Name
     train: bool = True
-    negatives: list[Name] = Field(default_factory=list)
+    negatives: Names = Field(default_factory=list)
     distillation: Distillation | None = None
     pseudo_labels: PseudoLabels | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Count, Name, PseudoLabels, System
+from condenser.settings import Count, Name, Names, PseudoLabels, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -34,7 +34,7 @@ class Settings(System):
 
     initial: Name
     train: bool = True
-    negatives: list[Name] = Field(default_factory=list)
+    negatives: Names = Field(default_factory=list)
     pseudo_labels: PseudoLabels | None = None
     candidates: Name
     depth: Count

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from condenser.settings import Name, System
+from condenser.settings import Names, System
 
 
 class Settings(System):
     """The systems whose scores are averaged."""
 
-    of: Annotated[list[Name], Field(min_length=2)]
+    of: Annotated[Names, Field(min_length=2)]
 
 
 def is_trained(settings: Settings) -> bool:

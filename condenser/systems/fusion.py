@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from condenser.settings import Count, Name, System
+from condenser.settings import Count, Names, System
 
 LEARNT = "learnt"
 """Weights that are fitted on the train queries (`condenser.retrieve.learnt_weights`)."""
@@ -39,7 +39,7 @@ class Settings(System):
     learnt from the first `most_queries` that teach something, and stay equal with fewer than `least_queries`.
     """
 
-    of: Annotated[list[Name], Field(min_length=2)]
+    of: Annotated[Names, Field(min_length=2)]
     method: Literal["convex", "rrf"]
     weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
     depth: Count

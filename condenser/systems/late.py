@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from condenser.settings import Count, Name, System
+from condenser.settings import Count, Name, Names, System
 from condenser.systems.biencoder import training_cost
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ class Settings(System):
     """
 
     initial: Name
-    candidates: Annotated[list[Name], Field(min_length=1), BeforeValidator(_as_list)]
+    candidates: Annotated[Names, Field(min_length=1), BeforeValidator(_as_list)]
     depth: Count
     special_tokens: bool = True
     punctuation: bool = True
     match: Literal["all", "exact", "first"] = "all"
     first_states: Count | None = None
     train: bool = False
-    negatives: list[Name] = Field(default_factory=list)
+    negatives: Names = Field(default_factory=list)
     dim: Count | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
 

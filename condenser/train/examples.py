@@ -86,7 +86,11 @@ class TrainingFiles:
     has_pseudo_labels: bool = False
 
     def read(self) -> tuple[TokenShards, TokenShards, ExampleRows, ExampleRows]:
-        """Tokens of the passages and of the queries; as rows of both, the examples and those held out."""
+        """Tokens of the passages and of the queries; as rows of both, the examples and those held out.
+
+        Raises:
+            ValueError: there is no example to train on.
+        """
         texts = self.texts.read()
         # nothing holds the ids after this function
         num_made = count_lines(self.texts.queries[-1]) if self.has_pseudo_labels else 0
@@ -104,6 +108,12 @@ class TrainingFiles:
         examples, of_held_out = (
             read_example_rows(files, doc_rows=doc_rows) for files in ([*train, *made], kept)
         )
+        if not len(examples):
+            raise ValueError(
+                f"{', '.join(map(str, self.examples))}: expected examples to train on, got none. Their "
+                "manifests count what was left out. A teacher that is not better than its candidates gives "
+                "no pseudo-labels."
+            )
         return texts.passages, texts.queries, examples, of_held_out
 
 

@@ -213,6 +213,11 @@ TRAINED_LATE = {
         ("recipies", {}, "recipies: unknown key. Did you mean recipes?"),
         ("recipe", "rpd", "recipe: expected one of marco, dpr, stsb, wikisection, nli, got 'rpd'."),
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
+        ("tables.table2.measures", ["MRR@10", "MRR@10"],
+         "tables.table2.measures: expected each once, got MRR@10 again"),
+        ("systems.hybrid.of", ["bm25", "bm25"], "systems.hybrid.of: expected each once, got bm25 again"),
+        ("systems.backbone-round1.negatives", ["bm25", "bm25"],
+         "systems.backbone-round1.negatives: expected each once, got bm25 again"),
         ("objectives.condenser.batch_size", ..., "models.condenser.batch_size: missing"),
         # types and ranges
         ("objectives.condenser.learning_rate", "1e-4", "write 1.0e-4"),
@@ -388,8 +393,15 @@ def test_what_is_wrong_gives_one_line_with_the_key(
     ],
 )
 def test_a_label_is_text_in_every_table_figure_and_terminal(config: Config, label: str) -> None:
-    for key in ("systems.bm25.label", "figures.attention_entropy.panels"):
-        value = label if key.endswith("label") else {label: ["backbone-zeroshot"]}
+    curve = {"kind": "curve", "table": "table2", "x": "steps", "lines": {"a line": {"bm25": 1.0}}}
+    config = changed(config, "figures.mine", curve)
+    for key, value in {
+        "systems.bm25.label": label,
+        "tables.table2.labels.bm25": label,
+        "figures.attention_entropy.panels": {label: ["backbone-zeroshot"]},
+        "figures.mine.lines": {label: {"bm25": 1.0}},
+        "figures.mine.x": label,
+    }.items():
         said = refusal(changed(config, key, value))
         assert said.startswith(f"{key}: expected ") and said.isprintable()
     validated(changed(config, "systems.bm25.label", "BM25 (k1 = 0.9), naïve, 日本語 – w/o + 5 %"))
@@ -569,8 +581,13 @@ def test_a_home_folder_in_a_path_is_found(
     (tmp_path / "texts").mkdir()
     given = changed(config, "datasets.mine", {"source": "beir", "path": "~/texts"})
     given = changed(given, "downloads.mirror", "~/texts")
+    given = changed(given, "datasets.mine.queries", {"log": "~/texts/log.tsv"})
+    given = changed(given, "datasets.more", {"source": "hub_text", "parts": [{"id": "~/texts"}]})
     checked = validated(given)
-    assert checked["datasets"]["mine"]["path"] == checked["downloads"]["mirror"] == str(tmp_path / "texts")
+    mine = checked["datasets"]["mine"]
+    (part,) = checked["datasets"]["more"]["parts"]
+    assert mine["path"] == checked["downloads"]["mirror"] == part["id"] == str(tmp_path / "texts")
+    assert mine["queries"]["log"] == str(tmp_path / "texts/log.tsv")
 
 
 def test_the_name_of_a_data_set_may_have_a_dot_within(config: Config, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from condenser.data.parsing import (
 from condenser.data.records import Passage, Qrel
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
-from condenser.settings import PartlyJudgedTexts
+from condenser.settings import HomePath, PartlyJudgedTexts
 
 _HEADER = ("query-id", "corpus-id", "score")
 
@@ -33,7 +33,7 @@ _HEADER = ("query-id", "corpus-id", "score")
 class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
-    path: str
+    path: HomePath
 
 
 def local_files(settings: Any) -> list[Path]:

@@ -21,7 +21,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
 from condenser.data.sources import Expected
-from condenser.settings import Block, Count, Texts
+from condenser.settings import Block, Count, HomePath, Texts
 
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _STRINGS = ("string", "large_string", "string_view", "null")  # a null column has no text: its rows say so
@@ -30,7 +30,7 @@ _STRINGS = ("string", "large_string", "string_view", "null")  # a null column ha
 class Part(Block):
     """One collection of texts on the hub, or a folder in its layout."""
 
-    id: str
+    id: HomePath
     config: str | None = None
     split: str = "train"
     column: str = "text"

@@ -27,7 +27,7 @@ from condenser.data.parsing import Row, Unfit, check_text, json_object, preview,
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import Expected, plain_or_packed
 from condenser.data.sources import splits as given_splits
-from condenser.settings import Count, Name, PartlyJudgedTexts, Whole
+from condenser.settings import Count, HomePath, Name, PartlyJudgedTexts, Whole
 
 OFFICIAL_ROWS = {  # paragraphs, questions
     "train-v1.1.json": (18_896, 87_599),
@@ -44,7 +44,7 @@ class Settings(PartlyJudgedTexts):
     drawn by `held_out_seed`, are for evaluation, those of the other articles for training.
     """
 
-    path: str | None = None
+    path: HomePath | None = None
     one_file: Name | None = None
     held_out_articles: Count | None = None
     held_out_seed: Whole = 0

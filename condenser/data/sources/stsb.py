@@ -20,7 +20,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import splits as given_splits
-from condenser.settings import Sentences
+from condenser.settings import HomePath, Sentences
 
 TASK = "similarity"
 FILE = "stsbenchmark.tsv.gz"
@@ -33,7 +33,7 @@ Split = Literal["train", "dev", "test"]
 class Settings(Sentences):
     """The official file, or the folder of the user's files."""
 
-    path: str | None = None
+    path: HomePath | None = None
     train_split: Split = "train"
     eval_split: Split | None = "test"
     measures: list[str] | None = Field(default_factory=lambda: ["spearman"])

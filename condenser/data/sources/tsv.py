@@ -24,13 +24,13 @@ from condenser.data.parsing import (
 )
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
-from condenser.settings import PartlyJudgedTexts
+from condenser.settings import HomePath, PartlyJudgedTexts
 
 
 class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
-    path: str
+    path: HomePath
 
 
 def local_files(settings: Any) -> list[Path]:

@@ -23,7 +23,7 @@ from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, csv_cells, headed_rows, tab_cells
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item
-from condenser.settings import Sentences, Share, Whole
+from condenser.settings import HomePath, Sentences, Share, Whole
 
 TASK = "triplets"
 ARCHIVE = "wikipedia-sections-triplets.zip"
@@ -36,7 +36,7 @@ Split = Literal["train", "validation", "test"]
 class Settings(Sentences):
     """The official archive, or the folder of the user's file and how that is split."""
 
-    path: str | None = None
+    path: HomePath | None = None
     train_split: Split = "train"
     eval_split: Split | None = "test"
     measures: list[str] | None = Field(default_factory=lambda: ["accuracy"])

@@ -75,6 +75,7 @@ def test_weights_are_deepcts_equation_4_in_each_of_its_forms(tmp_path: Path) -> 
         ("q.txt", ["x"], "row", r"q\.txt: expected a line for each text, got 1, none for 'b'\. Is it"),
         ("q.txt", ["x"] * 4, "row", r"q\.txt:4: expected 3 lines, one for each text, got more\. Is it"),
         ("q.tsv", ["a x"], "id", r"q\.tsv:1: expected an id, a tab and an expansion, got 'a x'\. Is it"),
+        ("q.tsv", ["d1\tx", "d2\ty"], "id", r"q\.tsv: expected the ids of these texts, got 2 lines of"),
         ("q.jsonl", ["{"], "row", r"q\.jsonl:1: expected one JSON object, got "),
         ("q.jsonl", [{"id": "a"}], "row", r'q\.jsonl:1: expected a text, a list of texts in "contents", got'),
         ("q.jsonl", [{"contents": "x"}], "id", r'q\.jsonl:1: expected a field "id", got only '),

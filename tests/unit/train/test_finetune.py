@@ -175,6 +175,9 @@ def test_a_made_query_with_the_id_of_a_train_query_keeps_its_own_text(files: Fil
     alone = replace(texts_of_both, query_tokens=shards[1:], queries=[tmp_path / "made.jsonl"])
     _, _, examples, kept = TrainingFiles([tmp_path / "labels.jsonl"], alone, has_pseudo_labels=True).read()
     assert examples.queries.tolist() == [0, 1] and len(kept) == 0
+    write_examples(tmp_path / "labels.jsonl", [])  # of a teacher that is not used
+    with pytest.raises(ValueError, match=r"labels\.jsonl: expected examples to train on, got none\. Their"):
+        TrainingFiles([tmp_path / "labels.jsonl"], alone, has_pseudo_labels=True).read()
 
 
 def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files, tmp_path: Path) -> None:
