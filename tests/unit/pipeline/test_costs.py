@@ -559,7 +559,6 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "subset",
         "held_out",
         "rerank",
-        "ensemble",
         "late",
         "fusion",
         "fusion_weights",
