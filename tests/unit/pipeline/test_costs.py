@@ -565,7 +565,7 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "best_of",
         "extracted",
         "pseudo_labels",
-        "unjudged",
+        "queries",
         "sentence_metrics",
         "similarities",
         "term_weights",
