@@ -61,16 +61,24 @@ for name, entry in config.datasets.items():
             RUN
 
 
-# Needs: a file of queries without judgements. Makes: the same as the queries of a split, checked and counted.
-# One rule a data set, as only some have such files; apart from collect_<dataset>, so that nothing else runs again.
+# Needs: a file of queries without judgements, or official files that hold some. Makes: the same as the queries of a
+# split, checked and counted. One rule a data set, as only some have such files; apart from collect_<dataset>, so
+# that nothing else runs again.
 for name, entry in config.datasets.items():
-    if sources.unjudged(entry):
+    if sources.unjudged_names(entry):
 
         rule:
             name:
                 f"queries_{name}"
             input:
-                file=lambda wildcards, entry=entry: str(sources.unjudged(entry)[wildcards.split]),
+                files=lambda wildcards, entry=entry: [
+                    str(file) for split, file in sources.unjudged(entry).items() if split == wildcards.split
+                ],
+                downloads=lambda wildcards, entry=entry: [
+                    f"results/downloads/{file}"
+                    for file in sources.unjudged_files(entry)
+                    if entry.unjudged == wildcards.split
+                ],
             output:
                 queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
                 rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
@@ -79,36 +87,7 @@ for name, entry in config.datasets.items():
             log:
                 f"results/{name}/logs/queries.{{split}}.log",
             wildcard_constraints:
-                split=names(sources.unjudged(entry)),
-            conda:
-                "../envs/data.yaml"
-            resources:
-                mem_mb=growing(4000),
-                runtime=growing(60),
-            params:
-                job=SPECS.job("queries", dataset=name, settings=["dataset.bad_rows"]),
-            shell:
-                RUN
-
-
-# Needs: official files. Makes: the same of the queries in them that nobody judged.
-for name, entry in config.datasets.items():
-    if sources.unjudged_files(entry):
-
-        rule:
-            name:
-                f"unjudged_{name}"
-            input:
-                downloads=[f"results/downloads/{file}" for file in sources.unjudged_files(entry)],
-            output:
-                queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
-                rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
-                counts=f"results/{name}/queries/{{split}}/counts.json",
-                manifest=f"results/{name}/queries/{{split}}.manifest.json",
-            log:
-                f"results/{name}/logs/unjudged.{{split}}.log",
-            wildcard_constraints:
-                split=names([entry.unjudged]),
+                split=names(sources.unjudged_names(entry)),
             conda:
                 "../envs/data.yaml"
             resources:
@@ -116,7 +95,7 @@ for name, entry in config.datasets.items():
                 runtime=growing(60),
             params:
                 job=SPECS.job(
-                    "unjudged",
+                    "queries",
                     dataset=name,
                     settings=["dataset.source", "dataset.bad_rows"],
                     modules=source_module,

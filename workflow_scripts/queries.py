@@ -2,8 +2,8 @@
 
     python workflow_scripts/queries.py .snakemake/jobs/queries-0123456789abcdef.json
 
-Reads a file of queries: JSON Lines or TSV, plain or gzip. Writes queries.<name>.jsonl, rejected.jsonl (the
-rows left out under bad_rows: skip), counts.json, and the manifest.
+Reads a file of queries (JSON Lines or TSV, plain or gzip), or official files that hold some. Writes
+queries.<name>.jsonl, rejected.jsonl (the rows left out under bad_rows: skip), counts.json, and the manifest.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
+    from condenser.data import sources
     from condenser.data.unjudged import collect_unjudged
 
-    return collect_unjudged(
-        job.input.file,
-        job.output.queries.parent,
-        name=job.wildcards["split"],
-        bad_rows=job.settings.dataset.bad_rows,
-    )
+    dataset, folder = job.settings.dataset, job.output.queries.parent
+    options = {"name": job.wildcards["split"], "bad_rows": dataset.bad_rows}
+    if job.input.downloads:
+        official = {file.name: file for file in job.input.downloads}
+        counts: dict[str, Any] = sources.load(dataset).collect_unjudged(folder, official, **options)
+        return counts
+    (file,) = job.input.files
+    return collect_unjudged(file, folder, **options)
 
 
 if __name__ == "__main__":

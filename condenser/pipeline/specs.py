@@ -421,6 +421,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
             for part in late
         )
         is_plain = is_plain and fusion.weights != "learnt" and not any(map(_is_expanded, others))
+        is_plain = is_plain and fusion.method != "mean"
         kinds_of_others = [part.kind for part in others if part not in late]
         if system in parts and kinds_of_others == ["bm25"] and len(late) < 2 and is_plain:
             hits = {part: run_depth(config, dataset, part, purpose="eval") for part in parts}

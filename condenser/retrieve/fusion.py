@@ -1,14 +1,13 @@
-"""The hits of several runs as one run, query by query: fused, or by the mean of their scores."""
+"""Fusion: the hits of several runs as one run, query by query."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from math import fsum, sqrt
-from operator import attrgetter
 from pathlib import Path
 
-from condenser.data.records import ScoredDoc, read_run, read_runs
+from condenser.data.records import ScoredDoc, read_runs
 from condenser.files import read_json
 
 
@@ -22,7 +21,7 @@ def fused_run(
     depth: int,
     k: int,
 ) -> Iterator[ScoredDoc]:
-    """The best `depth` of the first `depth` hits of all runs, by `convex_scores` or `rank_scores`.
+    """The best `depth` of the first `depth` hits of all runs, by `mean_scores` or `rank_scores`.
 
     The order is by score, ties by doc_id. The passage of a document, where the collection is split, is that
     of the first run that has the document. Holds one query at a time.
@@ -39,7 +38,7 @@ def fused_run(
         if method == "rrf":
             fused = rank_scores(parts, pool, weights=weights, k=k)
         else:
-            fused = convex_scores(parts, pool, weights=weights)
+            fused = mean_scores(parts, pool, weights=weights, normalised=method == "convex")
         # nine digits, as a run has them: what is a tie there is one here
         scores = {doc_id: float(f"{score:.9g}") for doc_id, score in fused.items()}
         hit_of = {hit.doc_id: hit for hits in reversed(found) for hit in hits}
@@ -55,31 +54,39 @@ def weights_of(given: str | Sequence[float], learnt: Path | None) -> list[float]
     return None if isinstance(given, str) else list(given)
 
 
-def convex_scores(
-    parts: Sequence[Mapping[str, float]], pool: Collection[str], *, weights: Sequence[float]
+def mean_scores(
+    parts: Sequence[Mapping[str, float]],
+    pool: Collection[str],
+    *,
+    weights: Sequence[float],
+    normalised: bool,
 ) -> dict[str, float]:
-    """The weighted mean of each hit's z-scores; mean and standard deviation are over the hits of the pool.
+    """The weighted mean of each hit's scores, as `pooled_scores` has them or as z-scores.
 
-    A hit that a part lacks has the part's lowest score there. A part without any hit, or with the same score
-    for all, has a z-score of 0 for each.
-
-    >>> convex_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1])
+    >>> mean_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1], normalised=True)
     {'a': 0.5, 'b': -0.5}
     """
     total = fsum(weights)
+    of_pool = pooled_z_scores(parts, pool) if normalised else pooled_scores(parts, pool)
     return {
         doc_id: fsum(weight * score for weight, score in zip(weights, of_hit, strict=True)) / total
-        for doc_id, of_hit in zip(pool, zip(*pooled_z_scores(parts, pool), strict=True), strict=True)
+        for doc_id, of_hit in zip(pool, zip(*of_pool, strict=True), strict=True)
     }
 
 
 def pooled_z_scores(parts: Sequence[Mapping[str, float]], pool: Collection[str]) -> list[list[float]]:
-    """The z-scores of the hits of the pool in each part."""
-    of_pool = []
-    for part in parts:
-        lowest = min(part.values(), default=0.0)
-        of_pool.append(z_scores([part.get(doc_id, lowest) for doc_id in pool]))
-    return of_pool
+    """The z-scores of the hits of the pool in each part, normalised over the pool."""
+    return [z_scores(scores) for scores in pooled_scores(parts, pool)]
+
+
+def pooled_scores(parts: Sequence[Mapping[str, float]], pool: Collection[str]) -> list[list[float]]:
+    """The scores of the hits of the pool in each part: its lowest for a hit that it lacks, 0 if it has none.
+
+    >>> pooled_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}, {}], ["a", "b"])
+    [[3.0, 1.0], [5.0, 5.0], [0.0, 0.0]]
+    """
+    lowest = [min(part.values(), default=0.0) for part in parts]
+    return [[part.get(doc_id, low) for doc_id in pool] for part, low in zip(parts, lowest, strict=True)]
 
 
 def z_scores(scores: Sequence[float]) -> list[float]:
@@ -121,18 +128,3 @@ def read_together(
     for query_id, found in read_runs(runs, queries):
         if any(found) and (subset is None or query_id in subset):
             yield query_id, found
-
-
-def averaged_run(runs: Sequence[Path]) -> Iterator[ScoredDoc]:
-    """The hits of the runs by the mean of their scores; ties by doc_id. Holds one query at a time.
-
-    The runs are of systems that rerank the same hits, so they have the same queries and passages. The passage
-    of a document, where the collection is split, is that of the first run.
-    """
-    by_query = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
-    for groups in zip(*by_query, strict=True):
-        found_by = [{hit.doc_id: hit for hit in hits} for _, hits in groups]
-        first = found_by[0]
-        means = {doc_id: fsum(found[doc_id].score for found in found_by) / len(runs) for doc_id in first}
-        for doc_id in sorted(means, key=lambda doc_id: (-means[doc_id], doc_id)):
-            yield first[doc_id]._replace(score=means[doc_id])

@@ -1,8 +1,10 @@
-"""A fusion: the hits of several systems together, by their normalised scores or by their ranks.
+"""A fusion: the hits of several systems together, by their scores or by their ranks.
 
 `convex` is a weighted mean of z-scores, one of the normalisations of Bruch et al. 2023, "An Analysis of
-Fusion Functions for Hybrid Retrieval"; `rrf` is reciprocal rank fusion, Cormack et al. 2009. The computation
-is `condenser.retrieve.fusion`.
+Fusion Functions for Hybrid Retrieval"; `rrf` is reciprocal rank fusion, Cormack et al. 2009. `mean` is a
+weighted mean of the scores as they are: coCondenser's ensemble (§4.3 and Table 3). A cross-encoder trained by
+a softmax gives logarithms of odds, so the mean of two ranks by the geometric mean of their probabilities. The
+computation is `condenser.retrieve.fusion`.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ class Settings(System):
     """The systems whose runs are fused, how, and the weight of each.
 
     The first `depth` hits of every system are fused, and the fused run has the best `depth` of them. With
-    `rrf` a hit at rank r of a run has the score 1 / (k + r) there; `convex` has no use for k. Weights are
+    `rrf` a hit at rank r of a run has the score 1 / (k + r) there; the others have no use for k. Weights are
     learnt from the first `most_queries` that teach something, and stay equal with fewer than `least_queries`.
     """
 
     of: Annotated[Names, Field(min_length=2)]
-    method: Literal["convex", "rrf"]
+    method: Literal["convex", "mean", "rrf"]
     weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
     depth: Count
     k: Count = 60  # Cormack et al.

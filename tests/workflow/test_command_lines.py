@@ -47,7 +47,6 @@ TARGETS = [
     "results/tiny/report.html", "results/tiny/audit.tsv", "results/tiny/adapt.tsv",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv",
-    "results/tiny/systems/rerank-ensemble/seed42/run.dev.trec",
     "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
     "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",

@@ -147,8 +147,8 @@ def test_the_official_queries_without_judgement_rerun_nothing_else(load: Load) -
     assert graph.hashes(target) == load(configfile=paper).hashes(target)
     run = "results/msmarco/systems/condenser-round1/seed42/run.rest.trec"
     jobs = graph.jobs(run)
-    assert "unjudged msmarco rest" in jobs
-    assert graph.inputs("unjudged msmarco rest") == ["results/downloads/collectionandqueries.tar.gz"]
+    assert "queries msmarco rest" in jobs
+    assert graph.inputs("queries msmarco rest") == ["results/downloads/collectionandqueries.tar.gz"]
     assert graph.spec("search msmarco condenser-round1 seed42 rest 0-of-16")["config"]["depth"] == 210
     assert "results/downloads/collectionandqueries.tar.gz" in graph.inputs_of_rule("prefetch")
 

@@ -136,7 +136,7 @@ def test_weights_of_trained_parts_come_from_queries_that_no_training_saw(load: L
         ({"weights": [1, 2]}, "systems.hybrid: weights: expected 3 numbers, one for each system in `of`"),
         ({"of": ["bm25"]}, "systems.hybrid.of: expected at least 2, got 1"),
         ({"of": ["bm25", "hybrid"]}, "systems.hybrid: expected a chain that ends, got hybrid -> hybrid"),
-        ({"method": "mean"}, "systems.hybrid.method: expected 'convex' or 'rrf', got 'mean'"),
+        ({"method": "sum"}, "systems.hybrid.method: expected 'convex', 'mean' or 'rrf', got 'sum'"),
         ({"of": ["bm25", "lat"]}, "systems.hybrid.of: expected one of hybrid, "),
     ],
 )

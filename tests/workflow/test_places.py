@@ -16,7 +16,6 @@ TARGETS = [
     "results/msmarco/table2.crate.zip",
     "results/msmarco/table3.tsv",
     "results/msmarco/adapt.tsv",
-    "results/msmarco/systems/rerank-ensemble/seed42/run.dev.trec",
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/held_out/n10-seed1.txt",

@@ -36,7 +36,7 @@ systems:
   learnt: {kind: biencoder, initial: cocondenser, negatives: [bm25, dense]}
   first: {kind: crossencoder, initial: backbone, negatives: [dense], candidates: dense, depth: 10}
   second: {kind: crossencoder, initial: condenser, negatives: [dense], candidates: dense, depth: 10}
-  both: {kind: ensemble, of: [first, second]}
+  both: {kind: fusion, of: [first, second], method: mean, depth: 10}
   tokens: {kind: late, initial: encoder, candidates: [bm25, dense], depth: 100}
   mixed: {kind: fusion, of: [bm25, dense, tokens], method: convex, depth: 100}
 tables:

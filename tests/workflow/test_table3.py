@@ -1,4 +1,4 @@
-"""Table 3 of coCondenser: cross-encoders rerank the hits of its retriever, and an ensemble averages them."""
+"""Table 3 of coCondenser: cross-encoders rerank the hits of its retriever, and a fusion averages them."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def test_it_learns_from_negatives_of_the_system_whose_hits_it_reranks(graph: Gra
     assert "condenser.systems.crossencoder" in graph.spec(job)["code"]
 
 
-def test_an_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Graph) -> None:
-    job = "ensemble msmarco rerank-ensemble seed42 dev"
-    assert graph.parents(job) == {f"rerank msmarco {name} seed42 dev" for name in RERANKERS}
+def test_the_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Graph) -> None:
+    job = "fusion msmarco rerank-ensemble seed42 dev"
+    runs = {f"rerank msmarco {name} seed42 dev" for name in RERANKERS}
+    assert graph.parents(job) == runs | {"collect msmarco"}
     assert not experiment.is_trained(graph.settings, "rerank-ensemble")
 
 
@@ -68,7 +69,7 @@ def test_other_candidates_or_another_depth_train_nothing_again(load: Load, graph
     changes = {"depth": 50} if key == "depth" else {"candidates": "bm25"}
     after = load(of_rerankers(**changes))
     changed = rerun(graph.hashes(TABLE), after.hashes(TABLE))
-    assert rules(changed) - {"bm25_run"} == {"rerank", "ensemble", "metrics", "table"}
+    assert rules(changed) - {"bm25_run"} == {"rerank", "fusion", "metrics", "table"}
 
 
 def test_a_shallower_run_of_the_candidates_is_reranked_as_deep_as_it_is(load: Load) -> None:
@@ -76,7 +77,6 @@ def test_a_shallower_run_of_the_candidates_is_reranked_as_deep_as_it_is(load: Lo
     graph = load(ALONE | shallow)
     graph.jobs(TABLE)
     assert graph.spec("rerank msmarco rerank-backbone seed42 dev")["config"]["depth"] == 8
-    assert graph.spec("ensemble msmarco rerank-ensemble seed42 dev")["config"]["depth"] == 8
 
 
 def test_by_default_a_row_mixes_retriever_and_reranker_by_weights_of_held_out_queries(load: Load) -> None:
@@ -110,8 +110,8 @@ def test_bm25_has_no_variants_of_its_run(load: Load) -> None:
 def test_at_the_papers_scale_a_thousand_hits_are_reranked(load: Load) -> None:
     graph = load(configfile="configs/paper.yaml")
     graph.jobs(TABLE)
-    config = graph.spec("rerank msmarco rerank-condenser seed42 dev")["config"]
-    assert config["depth"] == 1000
+    for job in ("rerank msmarco rerank-condenser seed42 dev", "fusion msmarco rerank-ensemble seed42 dev"):
+        assert graph.spec(job)["config"]["depth"] == 1000
     recipe = graph.spec("train msmarco rerank-condenser seed42")["config"]["recipe"]
     assert (recipe["batch_size"], recipe["passages_per_query"], recipe["learning_rate"]) == (4, 8, 1e-5)
     assert "pseudo_labels" not in rules(graph.hashes(TABLE))
@@ -140,7 +140,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
         "overlays": ["configs/tiny.yaml", "overlay.yaml"],
     }
     said = finished(folder, **made_by)
-    assert {"rerank", "ensemble", "train", "examples"} <= started_rules(said)
+    assert {"rerank", "fusion", "train", "examples"} <= started_rules(said)
     assert not {"pretrain", "tokens", "bm25_index"} & started_rules(said)
     after = digests(folder)
     assert {name: after.get(name) for name in digests(golden)} == digests(golden)

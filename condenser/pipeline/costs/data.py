@@ -44,7 +44,7 @@ class Data:
         self._unjudged = {
             (job.wildcards["dataset"], job.wildcards["split"]): job
             for job in jobs
-            if job.rule in ("queries", "unjudged", "extracted")
+            if job.rule in ("queries", "extracted")
         }
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
         self._auto = next((job.config.auto_lengths for job in jobs if job.rule == "lengths"), None)
@@ -211,7 +211,7 @@ class Data:
         settings = collect.config.dataset
         unjudged = self._unjudged.get((dataset, split)) if split else None
         if unjudged:
-            assumed = assumed_unjudged(tables, unjudged.config)
+            assumed = assumed_unjudged(tables, unjudged)
         elif split:
             assumed = assumed_queries(settings, split, tables)
         else:

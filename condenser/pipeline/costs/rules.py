@@ -116,10 +116,10 @@ def examples(job: Job, data: Data) -> Work:
 pseudo_labels = examples
 
 
-def unjudged(job: Job, data: Data) -> Work:
-    queries = data.queries(job)
-    written = data.text_bytes(queries) + queries.count * (queries.id_bytes + _JSON_BYTES)
-    return {"rows": queries.count, "bytes_on_disk": written}
+def queries(job: Job, data: Data) -> Work:
+    texts = data.queries(job)
+    written = data.text_bytes(texts) + texts.count * (texts.id_bytes + _JSON_BYTES)
+    return {"rows": texts.count, "bytes_on_disk": written}
 
 
 def encode(job: Job, data: Data) -> Work:

@@ -18,6 +18,7 @@ from condenser.data.archives import open_unpacked
 from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts, counts_of, total
 from condenser.data.passages import windows
 from condenser.files import read_json
+from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.tables import Row, Tables
 from condenser.shards import counts_file
 
@@ -142,14 +143,14 @@ def assumed_queries(settings: Any, split: str, tables: Tables) -> Texts:
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
 
 
-def assumed_unjudged(tables: Tables, settings: Any) -> Texts:
+def assumed_unjudged(tables: Tables, job: Job) -> Texts:
     """The queries that a job makes of a collection, or of a file, before they are counted."""
-    if source := getattr(getattr(settings, "dataset", None), "source", None):
-        row = tables.row("collections", f"{source}/unjudged")
+    if any(need.rule == "download" for need in job.needs):
+        row = tables.row("collections", f"{job.config.dataset.source}/unjudged")
         return assumed_texts(row, float(row["rows"]), why="official queries without judgement")
     row = tables.row("collections", "own/queries")
-    if hasattr(settings, "query_set"):
-        return assumed_texts(row, settings.query_set.count, why="as many queries as asked for")
+    if hasattr(job.config, "query_set"):
+        return assumed_texts(row, job.config.query_set.count, why="as many queries as asked for")
     return assumed_texts(row, 1000, why="1,000 own queries assumed")
 
 

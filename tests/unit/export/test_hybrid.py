@@ -127,8 +127,9 @@ def test_the_first_fusion_of_the_model_with_bm25_is_described(load: Load) -> Non
         ("backbone-zeroshot", 1000), ("bm25", 1000), ("late", 100),
     ]  # fmt: skip
     assert hybrid_of(config, "msmarco", "condenser-zeroshot") is None
-    changed = load({"systems": {"late": {"punctuation": False}}}).settings
-    assert hybrid_of(changed, "msmarco", "backbone-zeroshot") is None
+    for changes in ({"late": {"punctuation": False}}, {"hybrid": {"method": "mean"}}):
+        changed = load({"systems": changes}).settings
+        assert hybrid_of(changed, "msmarco", "backbone-zeroshot") is None
     assert hybrid_section(None, dataset="msmarco", always_separated=False) == ""
 
 

@@ -18,7 +18,7 @@ from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
 from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector, write_text_vector
 from condenser.retrieve.encode import encode_texts
-from condenser.retrieve.fusion import averaged_run, fused_run
+from condenser.retrieve.fusion import fused_run
 from condenser.retrieve.late import rank_by_maxsim
 from condenser.retrieve.rerank import rerank
 
@@ -36,7 +36,10 @@ SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, ke
         },
     ),
     "first": ("crossencoder", ["dense"], {"depth": HITS}),
-    "both": ("ensemble", ["first", "first"], {"depth": HITS}),
+    "both": (
+        "fusion", ["first", "tokens"],
+        {"depth": 25, "method": "mean", "weights": "equal", "k": 60},
+    ),
     "mixed": (
         "fusion", ["dense", "tokens", "first"],
         {"depth": 25, "method": "convex", "weights": [2, 1, 0.5], "k": 60},
@@ -103,8 +106,6 @@ class Made:
                     *(root / "pairs", *of_parts, run, files.texts),
                     **options, depth=keys["depth"], work_folder=root / name,
                 )  # fmt: skip
-            elif kind == "ensemble":
-                write_run(run, averaged_run(of_parts), system=name)
             else:
                 given = {"equal": None, "learnt": [0.7, 0.3]}
                 weights = keys["weights"] if isinstance(keys["weights"], list) else given[keys["weights"]]

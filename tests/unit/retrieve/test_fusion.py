@@ -1,4 +1,4 @@
-"""Fusion: runs together by z-scores or by ranks, against SciPy and hand-worked numbers."""
+"""Fusion: runs together by scores or by ranks, against SciPy and hand-worked numbers."""
 
 from __future__ import annotations
 
@@ -50,8 +50,9 @@ def fused(files: tuple[list[Path], Path], **changes: Any) -> dict[str, dict[str,
 
 
 @pytest.mark.parametrize("weights", [None, [3.0, 1.0]])
-def test_convex_scores_are_the_weighted_mean_of_scipys_z_scores(
-    files: tuple[list[Path], Path], weights: list[float] | None
+@pytest.mark.parametrize(("method", "normalised"), [("convex", zscore), ("mean", np.asarray)])
+def test_scores_are_the_weighted_mean_of_scipys_z_scores_or_of_the_scores_as_they_are(
+    files: tuple[list[Path], Path], method: str, normalised: Any, weights: list[float] | None
 ) -> None:
     # the first four of both runs; e is below them in the first and f is missing: it has that run's lowest
     table = {
@@ -62,12 +63,30 @@ def test_convex_scores_are_the_weighted_mean_of_scipys_z_scores(
         "f": (1.0, 0.8),
         "e": (1.0, 0.3),
     }
-    expected = np.average(zscore(np.array(list(table.values())), axis=0), axis=1, weights=weights)
+    expected = np.average(normalised(np.array(list(table.values()))), axis=1, weights=weights)
     best = sorted(zip(expected, table, strict=True), key=lambda pair: (-pair[0], pair[1]))[:DEPTH]
-    found = fused(files, weights=weights)
+    found = fused(files, method=method, weights=weights)
     assert list(found) == ["q1", "q2", "q4"]
     assert list(found["q1"]) == [doc_id for _, doc_id in best]
     assert list(found["q1"].values()) == pytest.approx([score for score, _ in best], rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("parts", "means"),
+    [
+        ([{"a": 3.0, "b": 1.0, "c": -2.0}, {"c": 5.0, "a": 2.0, "b": 1.0}], {"a": 2.5, "c": 1.5, "b": 1.0}),
+        ([{"b": 0.0, "a": score} for score in (1.0, -3.0, 2.0)], {"a": 0.0, "b": 0.0}),  # a tie
+    ],
+)
+def test_the_same_hits_are_ranked_by_the_mean_of_their_scores(
+    tmp_path: Path, parts: list[dict[str, float]], means: dict[str, float]
+) -> None:
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
+    runs = [tmp_path / f"{number}.trec" for number in range(len(parts))]
+    for run, part in zip(runs, parts, strict=True):
+        write_run(run, (ScoredDoc("q", *hit) for hit in part.items()), system="one")
+    found = fused((runs, tmp_path / "queries.jsonl"), method="mean")
+    assert list(found["q"].items()) == list(means.items())
 
 
 def test_hits_below_the_depth_of_every_run_have_no_part_in_the_z_scores(
@@ -116,14 +135,15 @@ def test_the_order_of_the_file_is_by_score_and_doc_id(files: tuple[list[Path], P
         assert len(pairs) == 100 and pairs == sorted(pairs)
 
 
-def test_the_passage_of_a_document_is_that_of_the_first_run_that_has_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["mean", "rrf"])
+def test_the_passage_of_a_document_is_that_of_the_first_run_that_has_it(tmp_path: Path, method: str) -> None:
     write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
     runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
     for run, hits in zip(runs, (["d1#3"], ["d2#1", "d1#2"]), strict=True):
         write_run(run, [ScoredDoc("q", one[:2], -float(n), one) for n, one in enumerate(hits)], system="one")
     hits = fused_run(
         *(runs, tmp_path / "queries.jsonl"),
-        **{"subset": None, "method": "rrf", "weights": None, "depth": 9, "k": 60},
+        **{"subset": None, "method": method, "weights": None, "depth": 9, "k": 60},
     )
     assert {hit.doc_id: hit.passage_id for hit in hits} == {"d1": "d1#3", "d2": "d2#1"}
 
