@@ -235,7 +235,7 @@ def test_documents_serve_the_models_alone(load: Load) -> None:
 
 def test_labels_are_drawn_three_times_a_size(load: Load) -> None:
     jobs = load(configfile="configs/labels.yaml").jobs("results/msmarco/labels.svg")
-    variants = {f"n{size}-seed{seed}" for size in (20, 50, 100, 250, 1000) for seed in (1, 2, 3)}
+    variants = {f"n{size}-seed{seed}" for size in (20, 50, 100, 250, 500, 1000) for seed in (1, 2, 3)}
     learnt = {job.split()[-1] for job in jobs if job.startswith("fusion_weights msmarco hybrid-learnt ")}
     trained = {job.split()[-1] for job in jobs if job.startswith("train msmarco cocondenser-round2 ")}
     assert learnt == trained == variants
