@@ -67,9 +67,7 @@ def names(chosen):
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
 RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
-MODELS = [name for name in RANKERS if experiment.is_trained(config, name)]
-DISTILLED = [name for name in MODELS if getattr(config.systems[name], "distillation", None)]
-TRAINED = [name for name in MODELS if name not in DISTILLED]
+TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 

@@ -255,13 +255,13 @@ def examples_of(wildcards):
 
 
 def queries_to_learn_from(name):
-    """The files (`queries`, `tokens`) of a system's train queries, where it learns from these, and of pseudo-labels."""
+    """The files (`queries`, `tokens`) of what a system learns from: train queries, and others without judgements."""
 
     def of(wildcards):
         dataset, entry = wildcards.dataset, config.systems[wildcards.system]
         splits = [split_of(dataset, "train_split")] if entry.negatives else []
-        if labels := getattr(entry, "pseudo_labels", None):
-            splits.append(labels.queries)
+        learnt = (getattr(entry, key, None) for key in ("distillation", "pseudo_labels"))
+        splits += [one.queries for one in learnt if one]
         if name == "tokens":
             return [token_file(dataset, initial_of(wildcards), f"queries.{split}") for split in splits]
         return [queries_of_split(dataset, split) for split in splits]
@@ -321,22 +321,11 @@ def judgements_of_comparison(wildcards):
     return data("qrels.{train}.tsv")(wildcards) if experiment.denoising(config, wildcards.system) else []
 
 
-def taught_queries(name):
-    """A file of the queries of a system's distillation, as `data` or `token_file` gives it."""
-
-    def of(wildcards):
-        split = config.systems[wildcards.system].distillation.queries
-        if name == "tokens":
-            return token_file(wildcards.dataset, initial_of(wildcards), f"queries.{split}")
-        return queries_of_split(wildcards.dataset, split)
-
-    return of
-
-
 def teacher_run(wildcards):
-    """The run of a system's teacher for the queries of its distillation."""
-    taught = config.systems[wildcards.system].distillation
-    return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
+    """The run of the teacher that a system is distilled from, of the taught queries; none of other systems."""
+    if taught := getattr(config.systems[wildcards.system], "distillation", None):
+        return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
+    return []
 
 
 def encoder_of(wildcards):

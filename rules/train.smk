@@ -1,6 +1,6 @@
 # Fine-tuning, one rule for all kinds of systems: from a pre-trained model and the examples of the systems
-# whose negatives it learns from. A second round is this rule for another system of the configuration: it
-# starts from the pre-trained model again and reads one more file of examples.
+# whose negatives it learns from, or the run of its teacher. A second round is this rule for another system of
+# the configuration: it starts from the pre-trained model again and reads one more file of examples.
 
 
 from condenser.blocks import FineTuning
@@ -14,6 +14,7 @@ rule train:
         doc_ids=data("doc_ids.txt"),
         queries=queries_to_learn_from("queries"),
         examples=examples_of,
+        teacher_run=teacher_run,
         held_out=lambda wildcards: (
             held_out_file(wildcards) if experiment.learns(config, wildcards.system) else []
         ),
@@ -48,45 +49,6 @@ rule train:
             ],
             packages=TORCH,
             modules=lambda settings: [kinds.module_name(SYSTEMS, settings.system.kind)],
-            options=vars(config.safety),
-            processes=True,
-        ),
-    shell:
-        RUN
-
-
-# Distillation. Needs: a pre-trained model and a run of the teacher. Makes: a model that scores as the teacher does.
-rule distil:
-    input:
-        initial=initial_file,
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
-        query_tokens=taught_queries("tokens"),
-        doc_ids=data("doc_ids.txt"),
-        queries=taught_queries("queries"),
-        run=teacher_run,
-        lengths=lengths_if_auto("query", "passage"),
-    output:
-        model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
-        losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",
-        manifest="results/{dataset}/systems/{system}/{variant}/model.manifest.json",
-    log:
-        "results/{dataset}/logs/distil.{system}.{variant}.log",
-    benchmark:
-        "results/{dataset}/benchmarks/distil.{system}.{variant}.tsv"
-    wildcard_constraints:
-        system=names(DISTILLED),
-    conda:
-        "../envs/torch.yaml"
-    threads: THREADS
-    resources:
-        gpu=GPUS,
-        mem_mb=growing(16000),
-        runtime=growing(1440),
-    params:
-        job=SPECS.job(
-            "distil",
-            settings=["system", *(f"recipe.{key}" for key in FineTuning.model_fields), "compute", "seed"],
-            packages=TORCH,
             options=vars(config.safety),
             processes=True,
         ),

@@ -1,14 +1,15 @@
-"""Fine-tune a system on training examples.
+"""Fine-tune a system on training examples, or on the run of its teacher.
 
     python workflow_scripts/train.py .snakemake/jobs/train-0123456789abcdef.json
 
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
 from, the tokens and ids of the collection and of the train queries, one file of examples for each system
 whose negatives it learns from, and the train queries that are held out; also queries with pseudo-labels, and
-the examples of these. Writes a Hugging Face folder with losses.jsonl and validation.json (the model beside
-its start on held-out queries), and the manifest. SIGTERM saves a checkpoint; started again with the same job
-and inputs, the training resumes. A job with several GPUs is as many processes, which share one batch: their
-number changes the speed and not what is trained.
+the examples of these. A distillation reads no examples but the teacher's run of its queries. Writes a Hugging
+Face folder with losses.jsonl and validation.json (the model beside its start on held-out queries), and the
+manifest. SIGTERM saves a checkpoint; started again with the same job and inputs, the training resumes. A job
+with several GPUs is as many processes, which share one batch: their number changes the speed and not what is
+trained.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def main(job: Job) -> dict[str, Any]:
         files.held_out or None,
         recipe.validation,
         has_pseudo_labels=bool(getattr(job.settings.system, "pseudo_labels", None)),
+        teacher_run=files.teacher_run or None,
     )
     system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")

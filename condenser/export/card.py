@@ -447,7 +447,7 @@ def _training(rules: Sequence[Record], dataset: str) -> Iterable[Sequence[str]]:
         names, config = one.spec["wildcards"], one.spec["config"]
         if one.spec["rule"] == "checkpoint":
             told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
-        elif one.spec["rule"] in ("pretrain", "train", "distil"):
+        elif one.spec["rule"] in ("pretrain", "train"):
             settings = config.get("model") or config["recipe"]
             shown = [f"{key} {json.dumps(settings[key])}" for key in _SHOWN if settings.get(key) is not None]
             told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])

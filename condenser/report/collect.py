@@ -195,13 +195,12 @@ class Report:
             for result in self.results
             if (result.wildcards.get("system"), result.wildcards.get("variant")) == (system, variant)
         ]
-        trained = ("train", "distil")
-        makers = [result for result in of_system if result.rule in trained] or [
+        makers = [result for result in of_system if result.rule == "train"] or [
             result for result in of_system if result.rule == "encode"
         ]
         if not makers:
             rules = self._rules_behind(of_system)
-            return None if rules & {"checkpoint", *trained} else (None, system)
+            return None if rules & {"checkpoint", "train"} else (None, system)
         own = [
             result
             for file in makers[0].inputs
@@ -209,7 +208,7 @@ class Report:
         ]
         family = re.sub(r"-seed\d+$", "", own[0].wildcards["model"]) if own else "start"
         is_pretrained = any(result.rule in ("pretrain", "best_of") for result in own)
-        if makers[0].rule not in trained:
+        if makers[0].rule != "train":
             return int(is_pretrained), family if is_pretrained else "start"
         is_mined = "train" in self._rules_behind(makers[:1])
         return 3 if is_mined else 2, family if is_pretrained else "start"

@@ -81,15 +81,26 @@ def systems_of(settings: Settings) -> list[str]:
 
 
 def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
-    """Fine-tuning of the encoder of `initial` on examples: see `retriever_training`."""
-    from condenser.train.finetune import retriever_training
+    """Fine-tuning of the encoder of `initial`: see `retriever_training` and `distillation_training`."""
+    from condenser.train.finetune import distillation_training, retriever_training
+    from condenser.train.teacher import TaughtFiles
 
-    return retriever_training(files, initial, run)
+    if settings.distillation is None:
+        return retriever_training(files, initial, run)
+    assert files.teacher_run
+    taught = TaughtFiles(
+        files.teacher_run,
+        files.texts,
+        with_own_passage=settings.distillation.own_passage,
+        temperature=settings.distillation.temperature,
+        initial_share=settings.distillation.initial_share,
+    )
+    return distillation_training(taught, initial, run)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any] | None:
     """What training takes (`condenser.pipeline.costs.rules`)."""
-    if job.rule not in ("train", "distil"):  # an export
+    if job.rule != "train":  # an export
         return None
     return training_cost(job, data, num_encoders=1 if job.config.recipe.tied else 2)
 
@@ -101,11 +112,12 @@ def training_cost(job: Any, data: Any, *, num_encoders: int) -> dict[str, Any]:
     """
     recipe, model = job.config.recipe, data.shape(job)
     lengths, room = recipe.lengths, model.max_positions
-    taught = data.queries(job, job.config.system.distillation.queries) if job.rule == "distil" else None
+    taught = getattr(job.config.system, "distillation", None)
+    queries = data.queries(job, taught.queries if taught else None)
     rows = [
-        (1, (taught or data.queries(job)).cut(lengths.query, num_positions=room)),
+        (1, queries.cut(lengths.query, num_positions=room)),
         (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
     ]
-    num_items = taught.count if taught else data.num_examples(job)
+    num_items = queries.count if taught else data.num_examples(job)
     work: dict[str, Any] = data.training(recipe, model, rows, num_items=num_items, num_encoders=num_encoders)
     return work

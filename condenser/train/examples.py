@@ -77,6 +77,7 @@ class TrainingFiles:
         validation: how the model is compared with its start on these; None: it is not.
         has_pseudo_labels: whether the last file of examples is of the last file of queries. Their ids may be
             those of train queries, too: a made query has the id of its passage.
+        teacher_run: the run that a distillation learns from instead of examples.
     """
 
     examples: Sequence[Path]
@@ -84,6 +85,7 @@ class TrainingFiles:
     held_out: Path | None = None
     validation: Validation | None = None
     has_pseudo_labels: bool = False
+    teacher_run: Path | None = None
 
     def read(self) -> tuple[TokenShards, TokenShards, ExampleRows, ExampleRows]:
         """Tokens of the passages and of the queries; as rows of both, the examples and those held out.

@@ -271,8 +271,7 @@ def _training(
             mix_in(model, start, share=initial_share)
         compared = comparison() if comparison else NOT_COMPARED
         vectors.save(folder, initial)
-        if held_out is not None:
-            log.info("fine-tuning: %s", compared)
-            write_json(folder / VALIDATION_FILE, asdict(compared))
+        log.info("fine-tuning: %s", compared)
+        write_json(folder / VALIDATION_FILE, asdict(compared))
 
     return Trainable("fine-tuning", model, len(queries), prepare, backward, save, counts)

@@ -36,7 +36,7 @@ from condenser import kinds
 from condenser.data.records import read_queries
 from condenser.shards import shard_files
 
-PROGRAMS = ["pretrain", "train", "distil"]
+PROGRAMS = ["pretrain", "train"]
 COMPUTE = {"threads": 1, "device": "cpu", "precision": "fp32"}
 Start = Callable[..., Program]
 LOOP = {"checkpoint_every_s": 3600, "checkpoints_kept": 2, "bad_loss_patience": 0}
@@ -206,12 +206,13 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
         },
     }
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
+    system = {"kind": "biencoder", "initial": "backbone", "distillation": None}
 
     def run(rule: str, output: str, given: dict[str, Any], **more: Any) -> None:
         name = {"train": "model", "encode": "embeddings", "encode_queries": "embeddings"}[rule]
         file = tmp_path / output
         job = {
-            "settings": {**config, "system": {"kind": "biencoder", "initial": "backbone"}, "seed": 42},
+            "settings": {**config, "system": system, "seed": 42},
             "input": {"lengths": [], "subset": [], **given},
             "output": {name: file, "manifest": f"{file}.manifest.json"},
             "work": tmp_path / "work" / output,
@@ -230,6 +231,7 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
         "examples": [files.examples],
         "initial": initial,
         "held_out": [],
+        "teacher_run": [],
     }
     run("train", "model/model.safetensors", {**texts, **learned}, options=LOOP)
     encoder = {"model": tmp_path / "model" / "model.safetensors", **texts}

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.workflow
 
 TABLE = "results/msmarco/adapt.tsv"
 # its own row, and the model that is distilled from it
-BELOW_HYBRID = {"fusion", "distil", "encode", "encode_queries", "search", "merge", "metrics", "table"}
+BELOW_HYBRID = {"fusion", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
 RUN = "results/msmarco/systems/hybrid/untrained/run.dev.trec"
 OVERLAY = """
 systems:

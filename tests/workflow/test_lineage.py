@@ -40,7 +40,8 @@ ONE_CELL = {  # of four, and of nine
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
-COMPUTED = {"pretrain *", "train *", "distil *", "encode *", "encode_queries *", "rerank *", "late *"}
+COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *", "late *"}
+JUDGED = {"train * [!d]* *"}  # all but distilled
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
@@ -68,10 +69,10 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
-    "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *", "distil *"},  # untied has its own
+    # untied has its own
+    "recipes.marco.tied": {f"train * {name} *" for name in ("*-round?", "rerank-*", "distilled")},
     "recipes.marco.lengths.query": {
         "train *",
-        "distil *",
         "encode_queries *",
         "rerank *",
         "late *",
@@ -81,7 +82,6 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.lengths.passage": {
         *(
             "train *",
-            "distil *",
             "encode *",
             "attention_entropy *",
             "rerank *",
@@ -101,12 +101,12 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.held_out.*": {"held_out *"},
     "recipes.marco.validation.*": {"train *"},
     "recipes.marco.epochs_by_size": {"train * n250-*"},
-    "recipes.marco.batch_size": {"train *"},  # distil has its own of these five
-    "recipes.marco.passages_per_query": {"train *"},
-    "recipes.marco.learning_rate": {"train *"},
-    "recipes.marco.epochs": {"train *"},
-    "recipes.marco.updates*": {"train *"},
-    "recipes.marco.*": {"train *", "distil *"},
+    "recipes.marco.batch_size": JUDGED,  # distilled has its own of these five
+    "recipes.marco.passages_per_query": JUDGED,
+    "recipes.marco.learning_rate": JUDGED,
+    "recipes.marco.epochs": JUDGED,
+    "recipes.marco.updates*": JUDGED,
+    "recipes.marco.*": {"train *"},
     "models.backbone.*": {"checkpoint *"},
     "models.adapted.*": {"best_of *"},
     "models.*": {"pretrain * {name}"},
@@ -162,7 +162,6 @@ USED_BY: dict[str, set[str]] = {
     "systems.rerank-*.candidates": {"rerank * {name} *"},
     "systems.rerank-*.depth": {"rerank * {name} *"},
     "systems.late.*": {"late *"},
-    "systems.distilled.*": {"distil *"},
     "systems.hybrid.*": {"fusion * hybrid *"},
     "systems.hybrid-trained.*": {"fusion_weights * {name} *", "fusion * {name} *"},
     "systems.*": {"train * {name} *"},

@@ -76,7 +76,7 @@ def test_a_distilled_one_a_late_one_and_one_of_sentences_are_taken_too(load: Loa
     graph.jobs(
         *(f"results/mine/models/{name}/model.safetensors" for name in ("moved", "late-moved", "of-nli"))
     )
-    assert graph.parents("checkpoint mine moved") == {"distil msmarco distilled seed42"}
+    assert graph.parents("checkpoint mine moved") == {"train msmarco distilled seed42"}
     assert graph.parents("checkpoint mine late-moved") == {"train msmarco colbert seed42"}
     assert graph.parents("checkpoint mine of-nli") == {"train_sentences nli backbone-nli-sentences seed42"}
 

@@ -19,7 +19,7 @@ from condenser.files import read_json
 PROFILES = ("default", "multi-gpu", "slurm", "generic")
 
 
-TRAININGS = ("pretrain", "train", "distil")
+TRAININGS = ("pretrain", "train")
 
 
 def load(root: Path, name: str, **variables: object) -> dict[str, Any]:

@@ -245,6 +245,6 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
 
 def _models_above(job: Job) -> list[Job]:
     """The jobs that make the models which a job starts from: among its inputs, else among theirs."""
-    rules = ("train", "distil", "pretrain", "best_of", "checkpoint")
+    rules = ("train", "pretrain", "best_of", "checkpoint")
     made = [need for need in job.needs if need.rule in rules]
     return made or [model for need in job.needs for model in _models_above(need)]

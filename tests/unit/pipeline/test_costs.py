@@ -393,6 +393,16 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
     assert row["assumption"] == "official collection, 75 tokens each; with the gradient cache"
 
 
+def test_an_epoch_of_a_distillation_has_each_taught_query_with_its_first_hits(adapt: list[Job]) -> None:
+    jobs = deepcopy(adapt)
+    job, extracted = only(jobs, "train", system="distilled"), only(jobs, "extracted", split="practice")
+    vars(job.config.recipe).update(epochs=1, updates=None, drop_last=False)
+    data, lengths = Data(jobs, tables, H200), job.config.recipe.lengths
+    queries, passages = data.queries(extracted), data.passages(job)
+    tokens = queries.count * (queries.cut(lengths.query) + 4 * passages.cut(lengths.passage))
+    assert plan(jobs, dataset="msmarco")["train distilled seed42"]["tokens"] == pytest.approx(tokens)
+
+
 def test_no_objective_lacks_a_cost(adapt: list[Job]) -> None:
     rows = plan(adapt, dataset="msmarco")
     trained = {job.config.model.objective for job in adapt if job.rule == "pretrain"}
