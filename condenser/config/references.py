@@ -277,6 +277,13 @@ def check_systems(config: Config) -> None:
         if getattr(system, "pseudo_labels", None):
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name, system in systems.items():
+        changed_keys = getattr(system, "recipe", None) or {}
+        if "negatives" in changed_keys and not any(_draws_from(name, one) for one in systems.values()):
+            raise ValueError(
+                f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
+                f"{name}, from which none does. Set it for the systems that {name} names as negatives."
+            )
     for name in config.models:
         is_of_system = experiment.is_of_system(config, name)
         if is_of_system:
@@ -300,6 +307,12 @@ def check_systems(config: Config) -> None:
                 check(system, systems)
             except ValueError as error:
                 raise ValueError(f"systems.{name}.{error}") from None
+
+
+def _draws_from(name: str, system: Any) -> bool:
+    """Whether a system learns from the negatives of the one of this name."""
+    labels = getattr(system, "pseudo_labels", None)
+    return name in getattr(system, "negatives", []) or (labels is not None and labels.teacher == name)
 
 
 def _check_teacher(key: str, name: str, config: Config) -> None:

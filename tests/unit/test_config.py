@@ -216,6 +216,8 @@ TRAINED_LATE = {
         ("tables.table2.measures", ["MRR@10", "MRR@10"],
          "tables.table2.measures: expected each once, got MRR@10 again"),
         ("systems.hybrid.of", ["bm25", "bm25"], "systems.hybrid.of: expected each once, got bm25 again"),
+        ("systems.backbone-round2.recipe", {"negatives": {"margin": 0.1}},
+         "systems.backbone-round2.recipe.negatives: expected a system whose negatives others learn from"),
         ("systems.backbone-round1.negatives", ["bm25", "bm25"],
          "systems.backbone-round1.negatives: expected each once, got bm25 again"),
         ("objectives.condenser.batch_size", ..., "models.condenser.batch_size: missing"),
