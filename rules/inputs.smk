@@ -322,7 +322,7 @@ def judgements_of_comparison(wildcards):
 
 
 def teacher_run(wildcards):
-    """The run of the teacher that a system is distilled from, of the taught queries; none of other systems."""
+    """The run of a distillation's teacher, of the taught queries; none of other systems."""
     if taught := getattr(config.systems[wildcards.system], "distillation", None):
         return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
     return []

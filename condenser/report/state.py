@@ -14,7 +14,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Record, manifests_beside, read_manifest, sound_record
-from condenser.pipeline.costs.jobs import NAMES
+from condenser.pipeline.costs import WILDCARDS
 from condenser.pipeline.verify import SpecOf, current_of
 
 STAGE = "report"  # a report shows all results but reports
@@ -45,7 +45,7 @@ class Result:
 
         `dataset` is the one that is spoken of; another one is part of the name.
         """
-        keys = (*NAMES, "table", "figure")
+        keys = (*WILDCARDS, "table", "figure")
         told = [self.wildcards[key] for key in keys if self.wildcards.get(key, dataset) != dataset]
         return " ".join([self.rule, *told])
 

@@ -15,9 +15,6 @@ from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs, key_of
 from condenser.settings import Settings
 
-NAMES = ("dataset", "file", "model", "system", "expansion", "variant", "texts", "split")
-"""The wildcards that a row of a plan is called by."""
-
 
 @dataclass
 class Job:

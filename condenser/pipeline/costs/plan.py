@@ -10,9 +10,9 @@ from typing import Any
 from condenser import kinds
 from condenser.files import atomic_write
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.pipeline.costs import rules
+from condenser.pipeline.costs import WILDCARDS, rules
 from condenser.pipeline.costs.data import Data, Work
-from condenser.pipeline.costs.jobs import NAMES, Job
+from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.tables import Device, Rate, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
@@ -39,7 +39,7 @@ def make_plan(
     """
     data, groups = Data(jobs, tables, device), defaultdict(list)
     for job in jobs:
-        names = [job.wildcards[name] for name in NAMES if job.wildcards.get(name, dataset) != dataset]
+        names = [job.wildcards[name] for name in WILDCARDS if job.wildcards.get(name, dataset) != dataset]
         groups[" ".join([job.rule, *names])].append(_row(job, data, threads=threads))
     rows = [_sum(name, group) for name, group in groups.items()]
     lacks = ", ".join(row["rule"] for row in rows if row["seconds"] is None)
