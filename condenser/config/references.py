@@ -278,8 +278,9 @@ def check_systems(config: Config) -> None:
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name, system in systems.items():
-        changed_keys = getattr(system, "recipe", None) or {}
-        if "negatives" in changed_keys and not any(_draws_from(name, one) for one in systems.values()):
+        own = (getattr(system, "recipe", None) or {}).get("negatives", {})
+        is_teacher = "denoise" in own  # its files may be asked for by themselves
+        if own and not is_teacher and not any(_draws_from(name, one) for one in systems.values()):
             raise ValueError(
                 f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
                 f"{name}, from which none does. Set it for the systems that {name} names as negatives."
