@@ -39,8 +39,8 @@ def _number_or_bounds(value: Any) -> Any:
 
 def _each_once(values: list[Any]) -> list[Any]:
     """A table would have two columns of one name, and a training would read negatives twice."""
-    if repeated := next((value for value in values if values.count(value) > 1), None):
-        raise ValueError(f"expected each once, got {repeated} again")
+    if repeated := [value for value in values if values.count(value) > 1]:
+        raise ValueError(f"expected each once, got {repeated[0]} again")
     return values
 
 

@@ -310,7 +310,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     `term_weights` is its key `trained`, and `generated` that of the name.
 
     Raises:
-        LookupError: the configuration has no such data set, model, system, table or figure.
+        LookupError: the configuration has no such data set, model, system, table or figure, or a system that
+            is trained has no seed.
     """
     seen = Settings(**vars(config))
     dataset = system = None

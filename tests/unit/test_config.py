@@ -215,6 +215,7 @@ TRAINED_LATE = {
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
         ("tables.table2.measures", ["MRR@10", "MRR@10"],
          "tables.table2.measures: expected each once, got MRR@10 again"),
+        ("tables.table2.seeds", [0, 0], "tables.table2.seeds: expected each once, got 0 again"),
         ("systems.hybrid.of", ["bm25", "bm25"], "systems.hybrid.of: expected each once, got bm25 again"),
         ("systems.backbone-round2.recipe", {"negatives": {"margin": 0.1}},
          "systems.backbone-round2.recipe.negatives: expected a system whose negatives others learn from"),
