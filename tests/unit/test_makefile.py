@@ -1,4 +1,4 @@
-"""`make` in a checkout whose .venv is a link to the environment of another, and with overlays."""
+"""`make` where .venv is a link to the environment of another checkout or half made, and with overlays."""
 
 from __future__ import annotations
 
@@ -31,6 +31,21 @@ def test_a_linked_environment_is_compared_and_left_as_it_is(root: Path, tmp_path
         and "error: .venv: expected the versions of requirements.lock" in refused.stdout
     )
     assert {path for path in other.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def test_an_environment_that_was_made_without_pip_is_made_again(root: Path, tmp_path: Path) -> None:
+    """Debian's and Ubuntu's python3 leaves one behind as long as their package python3-venv is missing."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(root / name, tmp_path)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$@" >> asked\n')
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "setup", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0 and "No module named pip" in done.stderr  # as this Python makes none
+    assert (tmp_path / "asked").read_text().splitlines()[-1] == "-m venv .venv"
 
 
 def made(root: Path, folder: Path, *arguments: str) -> str:
