@@ -79,5 +79,5 @@ wildcard_constraints:
     table=names(config.tables),
     figure=names(config.figures),
     variant=experiment.VARIANT,
-    split="[A-Za-z0-9_-]+",
+    split=experiment.SPLIT,
     shard=r"\d+-of-\d+",

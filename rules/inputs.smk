@@ -277,13 +277,17 @@ def held_out_file(wildcards):
     return f"results/{wildcards.dataset}/held_out/{wildcards.variant}.txt"
 
 
-def queries_to_mix_by(wildcards):
-    """The train queries that the weights of a fusion are learnt from: held-out ones, if a part learnt from others."""
+def judged_to_mix_by(wildcards):
+    """The train queries (`subset`) that weights of a fusion are learnt from, and the `runs` of its parts.
+
+    If a part learnt from train queries, these are held-out ones.
+    """
+    train = split_of(wildcards.dataset, "train_split")
     trained = [part for part in config.systems[wildcards.system].of if experiment.has_sizes(config, part)]
     if not trained:
-        return subset_file(wildcards)
+        return {"subset": subset_file(wildcards), "runs": runs_of(wildcards, "of", train)}
     if file := held_out_file(wildcards):
-        return file
+        return {"subset": file, "runs": runs_of(wildcards, "of", f"{train}{experiment.HELD_OUT}")}
     sys.exit(
         f"error: config: systems.{wildcards.system}: expected train queries that {trained[0]} does not learn from, to "
         f"learn weights. Set recipes.{experiment.recipe_name(config, wildcards.dataset)}.held_out, or take weights: equal."
@@ -541,9 +545,17 @@ def audited_files(wildcards):
 
 
 def subset_of_split(wildcards):
-    """Of the train queries, only those of the variant are encoded and searched."""
+    """Of the train queries, only those of the variant, or the held-out ones of these, are encoded and searched."""
+    if experiment.is_held_out(wildcards.split):
+        return held_out_file(wildcards)
     train_split = getattr(config.datasets[wildcards.dataset], "train_split", None)
     return subset_file(wildcards) if wildcards.split == train_split else []
+
+
+def query_tokens_of(wildcards):
+    """The tokens of the queries of a job's split, by the tokenizer of its system's model."""
+    split = experiment.whole_split(wildcards.split)
+    return token_file(wildcards.dataset, initial_of(wildcards), f"queries.{split}")
 
 
 def published_figures(wildcards):

@@ -23,7 +23,7 @@ def data(name):
 
 def queries_of(wildcards):
     """The queries of a job's split, which may have no judgements."""
-    return queries_of_split(wildcards.dataset, wildcards.split)
+    return queries_of_split(wildcards.dataset, experiment.whole_split(wildcards.split))
 
 
 def queries_of_split(dataset, split):
@@ -110,8 +110,14 @@ def system_file(dataset, system, variant, name):
 
 
 def run_file(dataset, system, variant, split):
-    """The run of a system, which has no variants where no fine-tuning makes it."""
-    variant = experiment.ranking_variant(config, system, variant)
+    """The run of a system, which has no variants where no fine-tuning makes it.
+
+    Of the held-out queries alone where the system ranks these alone.
+    """
+    if experiment.is_held_out(split) and not experiment.ranks_held_out(config, system, variant):
+        split = experiment.whole_split(split)
+    if not experiment.is_held_out(split):
+        variant = experiment.ranking_variant(config, system, variant)
     return system_file(dataset, system, variant, f"run.{split}.trec")
 
 

@@ -29,6 +29,12 @@ TRAINED = r"(n[1-9]\d*-)?seed\d+"
 VARIANT = rf"{TRAINED}|{UNTRAINED}"
 """Those, or that no training by seed reaches it."""
 
+HELD_OUT = ".held_out"
+"""Behind the name of a train split: of its queries those that no training of a variant sees."""
+
+SPLIT = rf"[A-Za-z0-9_-]+({re.escape(HELD_OUT)})?"
+"""A split of a data set, or of its train split the held-out queries alone, as a regular expression."""
+
 SEED = r"-seed(0|[1-9]\d*)"
 """The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
 
@@ -300,6 +306,31 @@ def ranking_variant(config: Config, system: str, asked: str) -> str:
     if has_sizes(config, system):
         return asked
     return asked[asked.index("seed") :] if has_seeds(config, system) else UNTRAINED
+
+
+def ranks_held_out(config: Config, system: str, asked: str) -> bool:
+    """Whether a system ranks the held-out queries of a variant alone, where no others are asked for.
+
+    That is what learns from the others, or sorts the hits of other systems anew, which costs much for each
+    query. Any other ranks all train queries once, for all variants.
+    """
+    if is_trained(config, system):
+        return ranking_variant(config, system, asked) == asked
+    return hasattr(kinds.load(SYSTEMS, config.systems[system].kind), "reorders")
+
+
+def is_held_out(split: str) -> bool:
+    """Whether a split has only the held-out train queries of a variant."""
+    return split.endswith(HELD_OUT)
+
+
+def whole_split(split: str) -> str:
+    """The split of a data set that a split is, or has a part of.
+
+    >>> whole_split("train.held_out"), whole_split("dev")
+    ('train', 'dev')
+    """
+    return split.removesuffix(HELD_OUT)
 
 
 def parse_variant(name: str) -> tuple[int | None, int | None]:

@@ -371,7 +371,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if ranked and "split" in wildcards:
             of_training = {*(getattr(dataset, key, None) for key in ("train_split", "unjudged"))}
             of_training |= config.extracted.keys()
-            purpose = "train" if wildcards["split"] in of_training else "eval"
+            purpose = "train" if experiment.whole_split(wildcards["split"]) in of_training else "eval"
             seen.depth = (
                 getattr(asked.depth, purpose)
                 if system is None

@@ -38,9 +38,7 @@ rule encode:
 rule encode_queries:
     input:
         model=encoder_of,
-        tokens=lambda wildcards: token_file(
-            wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
-        ),
+        tokens=query_tokens_of,
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,
         lengths=lengths_if_auto("query"),

@@ -12,9 +12,7 @@ rule rerank:
             wildcards.split,
         ),
         tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
-        query_tokens=lambda wildcards: token_file(
-            wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
-        ),
+        query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,

@@ -1,13 +1,12 @@
-# Fusions. Needs: runs of other systems; to learn weights, those of the train queries. Makes: a run of the hits of
+# Fusions. Needs: runs of other systems; to learn weights, those of train queries. Makes: a run of the hits of
 # all, and the weights.
 
 
 rule fusion_weights:
     input:
-        runs=lambda wildcards: runs_of(wildcards, "of", split_of(wildcards.dataset, "train_split")),
+        unpack(judged_to_mix_by),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
-        subset=queries_to_mix_by,
     output:
         weights="results/{dataset}/systems/{system}/{variant}/weights.json",
         manifest="results/{dataset}/systems/{system}/{variant}/weights.json.manifest.json",

@@ -26,11 +26,14 @@ TABLE = "results/msmarco/adapt.tsv"
 BELOW_HYBRID = {"fusion", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
 RUN = "results/msmarco/systems/hybrid/untrained/run.dev.trec"
 OVERLAY = """
+recipes: {marco: {held_out: {share: 0.1, least: 4}}}
 systems:
   late: {depth: 20}
   hybrid: {depth: 30}
+  inner: {kind: fusion, of: [late, bm25], method: convex, weights: learnt, least_queries: 10, depth: 20}
+  outer: {kind: fusion, of: [inner, bm25], method: convex, weights: learnt, least_queries: 10, depth: 20}
 tables:
-  free: {rows: [backbone-zeroshot, bm25, late, hybrid], measures: [MRR@10, R@100]}
+  free: {rows: [backbone-zeroshot, bm25, late, hybrid, outer], measures: [MRR@10, R@100]}
 """
 
 
@@ -110,7 +113,18 @@ def test_weights_of_trained_parts_come_from_queries_that_no_training_saw(load: L
     graph = load(changes)
     graph.jobs("results/msmarco/systems/hybrid/n100-seed1/run.dev.trec")
     held_out = "results/msmarco/held_out/n100-seed1.txt"
-    assert held_out in graph.inputs("fusion_weights msmarco hybrid n100-seed1")
+    inputs = graph.inputs("fusion_weights msmarco hybrid n100-seed1")
+    assert {
+        held_out,
+        "results/msmarco/systems/backbone-round1/n100-seed1/run.train.held_out.trec",
+        "results/msmarco/systems/bm25/untrained/run.train.trec",  # as it is for negatives
+        "results/msmarco/systems/late/n100-seed1/run.train.held_out.trec",
+    } <= set(inputs)
+    assert graph.parents("late msmarco late n100-seed1 train.held_out") == {
+        "held_out msmarco n100-seed1", "merge msmarco backbone-zeroshot untrained train",
+        "bm25_run msmarco bm25 untrained train", "checkpoint msmarco backbone", "collect msmarco",
+        "tokens msmarco backbone 0-of-1", "query_tokens msmarco backbone train",
+    }  # fmt: skip
     assert held_out in graph.inputs("train msmarco backbone-round1 n100-seed1")
     assert "results/msmarco/subsets/n100-seed1.txt" in graph.inputs("held_out msmarco n100-seed1")
 
@@ -158,10 +172,12 @@ def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
         folder, target="results/tiny/free.tsv", overlays=["configs/tiny.yaml", "overlay.yaml"], cores=1
     )
     assert started_rules(said) == {
-        *("encode", "encode_queries", "search", "merge", "late", "fusion", "metrics", "table")
+        *("encode", "encode_queries", "search", "merge", "late", "held_out", "fusion_weights", "fusion"),
+        *("metrics", "table"),
     }
-    after = digests(folder)
-    assert {name: after.get(name) for name in digests(golden)} == digests(golden)
+    after, before = digests(folder), digests(golden)
+    del before["tiny/held_out/seed42.txt"]  # by the overlay it has some queries
+    assert {name: after.get(name) for name in before} == before
 
     systems = ("backbone-zeroshot", "bm25", "late", "hybrid")
     start, bm25, late, hybrid = (hits_of(folder, system) for system in systems)
@@ -181,7 +197,24 @@ def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
     assert counts["queries"] == 48 and counts["hits"] == 48 * 20 and counts["pairs"] > counts["hits"]
     assert not list((folder / "results/.work").glob("late-*/**/*.npy"))
     methods = [row["method"] for row in rows_of(folder / "results/tiny/free.tsv")]
-    assert methods[2:] == ["MaxSim of the start's tokens, no training", "Start + BM25 + MaxSim, no training"]
+    assert methods[2:4] == ["MaxSim of the start's tokens, no training", "Start + BM25 + MaxSim, no training"]
+    check_held_out(folder)
+
+
+def check_held_out(folder: Path) -> None:
+    """To mix what learnt from others, the held-out queries alone are ranked, as among all."""
+    held_out = set((folder / "results/tiny/held_out/seed42.txt").read_text().split())
+    assert len(held_out) == 19
+    systems = folder / "results/tiny/systems"
+    for system in ("late", "inner"):
+        assert set(scores_by_query(systems / system / "seed42/run.train.held_out.trec")) == held_out
+    alone = scores_by_query(systems / "late/seed42/run.train.held_out.trec")
+    among_all = scores_by_query(systems / "late/untrained/run.train.trec")
+    assert len(among_all) == 192
+    for query_id, hits in alone.items():
+        assert hits == pytest.approx(among_all[query_id], abs=1e-5)
+    counts = read_json(systems / "outer/seed42/weights.json.manifest.json")["counts"]
+    assert counts["queries"] + counts["without_relevant_hit"] == 19
 
 
 def check_late(

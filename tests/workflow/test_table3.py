@@ -20,6 +20,7 @@ TABLE = "results/msmarco/table3.tsv"
 RERANKERS = ("rerank-backbone", "rerank-condenser")
 SYSTEMS = ("cocondenser-round2", *RERANKERS, "rerank-ensemble")
 ALONE = {"tables": {"table3": {"rows": list(SYSTEMS)}}}  # as in the paper
+MIXED = "mixed-backbone"
 
 
 def of_rerankers(**changes: Any) -> dict[str, Any]:
@@ -86,8 +87,9 @@ def test_by_default_a_row_mixes_retriever_and_reranker_by_weights_of_held_out_qu
     mixed = ["mixed-backbone", "mixed-condenser", "mixed-both"]
     assert [row["system"] for row in rows] == ["cocondenser-round2", *mixed]
     assert graph.parents("fusion_weights msmarco mixed-condenser seed42") == {
-        "held_out msmarco seed42", "collect msmarco", "merge msmarco cocondenser-round2 seed42 train",
-        "rerank msmarco rerank-condenser seed42 train",
+        "held_out msmarco seed42", "collect msmarco",
+        "merge msmarco cocondenser-round2 seed42 train.held_out",
+        "rerank msmarco rerank-condenser seed42 train.held_out",
     }  # fmt: skip
 
 
@@ -133,7 +135,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:
     folder = copy_of_golden()
-    (folder / "overlay.yaml").write_text(json.dumps(ALONE))
+    (folder / "overlay.yaml").write_text(json.dumps({"tables": {"table3": {"rows": [*SYSTEMS, MIXED]}}}))
     made_by = {
         "target": "results/tiny/table3.tsv",
         "cores": 1,
@@ -160,7 +162,10 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
         CrossEncoder.load(made[name] / "model")
         counts = read_json(made[name] / "run.dev.trec.manifest.json")["counts"]
         assert (counts["queries"], counts["hits"], counts["queries_of_fewer_hits"]) == (48, 480, 0)
-    rows = rows_of(folder / "results/tiny/table3.tsv")
+    # no query is held out of 192, so no train query is reranked, and the weights are equal
+    assert (made["rerank-backbone"] / "run.train.held_out.trec").read_bytes() == b""
+    assert read_json(folder / f"results/tiny/systems/{MIXED}/seed42/weights.json")["weights"] == [0.5, 0.5]
+    *rows, _ = rows_of(folder / "results/tiny/table3.tsv")
     scores = [read_json(place / "metrics.dev.json")["measures"]["MRR@10"] for place in made.values()]
     assert [row["MRR@10"] for row in rows] == [f"{score:.4f}" for score in scores]
     assert {row["origin"] for row in rows} == {"measured"}

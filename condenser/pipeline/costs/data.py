@@ -13,7 +13,7 @@ from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
 from condenser.data.word_vectors import word_vector_length
 from condenser.encoders import read_encoder_config
-from condenser.experiment import parse_variant
+from condenser.experiment import parse_variant, whole_split
 from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.shape import LstmShape, Shape
@@ -46,6 +46,8 @@ class Data:
             for job in jobs
             if job.rule in ("queries", "extracted")
         }
+        drawn = (job for job in jobs if job.rule == "held_out")
+        self._held_out = {(job.wildcards["dataset"], job.wildcards["variant"]): job for job in drawn}
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
         self._auto = next((job.config.auto_lengths for job in jobs if job.rule == "lengths"), None)
         self._known_texts = cache(self._find_texts)
@@ -65,10 +67,14 @@ class Data:
         """The judged queries of a job's split, else of its train split, and of these its variant's."""
         dataset = job.wildcards["dataset"]
         train = getattr(self._collects[dataset].config.dataset, "train_split", None)
-        split = split or job.wildcards.get("split", train)
-        texts, (number, _) = self._texts(dataset, split), parse_variant(job.wildcards.get("variant", ""))
+        asked = split or job.wildcards.get("split", train)
+        split, variant = asked and whole_split(asked), job.wildcards.get("variant", "")
+        texts, (number, _) = self._texts(dataset, split), parse_variant(variant)
         if number is not None and split == train:
             texts = replace(texts, count=min(number, texts.count))
+        if asked != split:
+            share = self._share_drawn(self._held_out[dataset, variant])
+            texts = replace(texts, count=texts.count * share)
         return texts
 
     def num_examples(self, job: Job) -> float:
@@ -98,8 +104,10 @@ class Data:
     def share_held_out(self, job: Job) -> float:
         """The share of the train queries that a training does not see."""
         drawn = next((need for need in job.needs if need.rule == "held_out"), None)
-        if drawn is None:
-            return 0.0
+        return 0.0 if drawn is None else self._share_drawn(drawn)
+
+    def _share_drawn(self, drawn: Job) -> float:
+        """The share of the train queries that a job of rule `held_out` draws."""
         if drawn.counts:
             return drawn.counts["queries"] / drawn.counts["of"]
         rule, count = drawn.config.recipe.held_out, self.queries(drawn).count

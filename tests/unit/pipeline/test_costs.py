@@ -585,6 +585,16 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
     assert {line.split("\t")[0] for line in rates} - {"*"} <= rules
 
 
+def test_weights_cost_the_ranking_of_held_out_queries_alone(load: Load, tmp_path: Path) -> None:
+    held_out = {"held_out": {"share": 0.1, "least": 50, "most": 500}}
+    graph = load({"recipes": {"marco": held_out}}, configfile="configs/paper.yaml")
+    rows = plan(read_own_jobs(graph.write_plan_of("msmarco", "best", tmp_path)), H200, dataset="msmarco")
+    of_all = rows["merge cocondenser-round1 seed42 train"]["bytes_on_disk"]  # for negatives
+    of_held_out = rows["merge cocondenser-round2 seed42 train.held_out"]["bytes_on_disk"]
+    assert of_held_out / of_all == pytest.approx(500 / 502_939, rel=1e-3)
+    assert rows["late late seed42 train.held_out"]["seconds"] > 0
+
+
 def test_generated_texts_have_a_plan_by_the_size_of_their_model(load: Load, tmp_path: Path) -> None:
     write_generator("t5", tmp_path / "model")
     generated = {"model": str(tmp_path / "model"), "samples": 4, "top_k": 10, "max_tokens": 20}
