@@ -114,9 +114,8 @@ def run_file(dataset, system, variant, split):
 
     Of the held-out queries alone where the system ranks these alone.
     """
-    if experiment.is_held_out(split) and not experiment.ranks_held_out(config, system, variant):
+    if not (experiment.is_held_out(split) and experiment.ranks_held_out(config, system, variant)):
         split = experiment.whole_split(split)
-    if not experiment.is_held_out(split):
         variant = experiment.ranking_variant(config, system, variant)
     return system_file(dataset, system, variant, f"run.{split}.trec")
 

@@ -88,6 +88,7 @@ RETRIEVER = {
     "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
     "batch_size": 4,
     "passages_per_query": 3,
+    "soup": 1,
     "rows_per_chunk": 5,
     "scale": None,
     "epochs": 1,

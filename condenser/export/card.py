@@ -450,7 +450,9 @@ def _training(rules: Sequence[Record], dataset: str) -> Iterable[Sequence[str]]:
         elif one.spec["rule"] in ("pretrain", "train"):
             settings = config.get("model") or config["recipe"]
             shown = [f"{key} {json.dumps(settings[key])}" for key in _SHOWN if settings.get(key) is not None]
-            told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])
+            size = settings.get("soup", 1)
+            soup = [f"mean of the weights of {size} trainings"] if size > 1 else []
+            told = ", ".join([*shown, *soup, f"{one.counts['steps']:,} steps"])
         else:
             continue
         of = "" if names["dataset"] == dataset else f" of {names['dataset']}"

@@ -116,19 +116,20 @@ class StepLog:
         self._file.close()
 
 
-def log_totals(path: str | Path) -> dict[str, int]:
-    """Sums over a training log: steps, items and tokens (repetitions included), skipped updates.
+def log_totals(*paths: Path) -> dict[str, int]:
+    """Sums over training logs: steps, items and tokens (repetitions included), skipped updates.
 
     They come from the log, so that a resumed training has the sums of an uninterrupted one.
     """
     totals = {"steps": 0, "items_seen": 0, "tokens_seen": 0, "updates_skipped": 0}
-    with Path(path).open("rb") as file:
-        for line in file:
-            record = json.loads(line)
-            totals["steps"] += 1
-            totals["items_seen"] += record["items"]
-            totals["tokens_seen"] += record["tokens"]
-            totals["updates_skipped"] += record["outcome"] != "updated"
+    for path in paths:
+        with path.open("rb") as file:
+            for line in file:
+                record = json.loads(line)
+                totals["steps"] += 1
+                totals["items_seen"] += record["items"]
+                totals["tokens_seen"] += record["tokens"]
+                totals["updates_skipped"] += record["outcome"] != "updated"
     return totals
 
 

@@ -28,7 +28,6 @@ from condenser.train.examples import ExampleRows, TrainingFiles, count_examples,
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
-from condenser.train.pretrain import mix_in
 from condenser.train.teacher import TaughtFiles
 from condenser.train.validation import (
     NOT_COMPARED,
@@ -39,6 +38,7 @@ from condenser.train.validation import (
     reciprocal_ranks,
 )
 from condenser.train.vectors import ROLES, BatchTexts, Group, TextRows, Vectors, one_vector
+from condenser.train.weights import copied_weights, mix_in
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +205,7 @@ def _training(
         )
     compares = held_out is not None and len(held_out) > 0 and validation is not None
     keeps_start = initial_share > 0 or compares
-    start = {name: weight.clone() for name, weight in model.named_parameters()} if keeps_start else {}
+    start = copied_weights(model) if keeps_start else {}
     model.to(processes.device).train()
     memory = StepMemory(model, keeps_graphs=keep_graphs)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -42,6 +41,7 @@ from condenser.train.checkpoint import (
     save_checkpoint,
 )
 from condenser.train.distributed import Processes, joined, sum_gradients
+from condenser.train.weights import copied_weights, mix_in
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,8 @@ class Run(Generic[Trained]):
             0 leaves it), and of a recipe for sentences `epsilon` and `bias_correction` (false: AdamW without
             it); every training reads `batch_size` (items an update, of all processes together),
             `drop_last` (leave out the last, shorter batch of an epoch; false by default), `epochs` and
-            `updates` (bounds of the updates that they give, or the number itself; null by default).
+            `updates` (bounds of the updates that they give, or the number itself; null by default), and
+            `soup` (trainings whose mean of weights is the model; 1 by default).
         precision: of the forward and backward pass: fp32, bf16 or fp16.
         fingerprint: identifies everything that the result depends on; other checkpoints are refused.
         work_folder: of its checkpoints and its log.
@@ -142,6 +143,7 @@ class Run(Generic[Trained]):
             always gets one.
         bad_loss_patience: how many updates in a row may be skipped because the loss or the gradient is
             NaN or infinite. One more stops the training.
+        first_step: the batches of a soup's earlier trainings, which are not drawn again.
         on_step: called in every process after each step, before its checkpoint is saved.
     """
 
@@ -154,6 +156,7 @@ class Run(Generic[Trained]):
     checkpoint_every_s: int
     checkpoints_kept: int
     bad_loss_patience: int
+    first_step: int = 0
     on_step: Callable[[StepRecord], None] | None = None
 
     def num_steps(self, num_items: int, *, title: str) -> int:
@@ -235,18 +238,32 @@ def run_training(
 
 
 def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> dict[str, int]:
-    """Train, and write the model and its log to the folder `output`; gives counts, with sums of the log."""
-    train(trainable, run)
-    losses = run.work_folder / LOG_NAME
+    """Train, and write the model and its log to the folder `output`; gives counts, with sums of the log.
+
+    Each training of a soup begins at the same weights and draws the batches after those of the one before;
+    the model is the mean of their weights. Source: Wortsman et al. 2022, "Model soups" (the uniform soup).
+    """
+    model, size = trainable.model, getattr(run.settings, "soup", 1)
+    start = mean = copied_weights(model) if size > 1 else {}
+    first_step, logs = run.first_step, []
+    for number in range(size):
+        folder = run.work_folder / f"training-{number}" if size > 1 else run.work_folder
+        first_step += train(trainable, replace(run, first_step=first_step, work_folder=folder))
+        logs.append(folder / LOG_NAME)
+        if size > 1:
+            mix_in(model, mean, share=number / (number + 1))
+            mean = copied_weights(model)
+        if number + 1 < size:
+            mix_in(model, start, share=1.0)
     if run.processes.is_first:
         with atomic_folder(output) as folder:
             trainable.save(folder)
-            shutil.copyfile(losses, folder / LOSSES_FILE)
-    return {**trainable.counts, **log_totals(losses)}
+            (folder / LOSSES_FILE).write_bytes(b"".join(log.read_bytes() for log in logs))
+    return {**trainable.counts, **log_totals(*logs)}
 
 
-def train(trainable: Trainable[Content], run: Run[Any]) -> None:
-    """Train the model in place, all updates, or those left after the newest checkpoint.
+def train(trainable: Trainable[Content], run: Run[Any]) -> int:
+    """Train the model in place, all updates, or those left after the newest checkpoint; gives their number.
 
     In float16 the loss is scaled. The scale doubles every 2,000 good steps; if a gradient overflows, it is
     halved and the update skipped.
@@ -302,7 +319,10 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> None:
         stop = stack.enter_context(_stop_signals())
         pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prepare")
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        upcoming: Future[Batch[Content]] | None = pool.submit(prepare, start) if start < num_steps else None
+        first = run.first_step
+        upcoming: Future[Batch[Content]] | None = (
+            pool.submit(prepare, first + start) if start < num_steps else None
+        )
         began = last_saved = time.monotonic()
         waited_s, num_tokens = 0.0, 0
 
@@ -311,7 +331,7 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> None:
             waiting_since = time.monotonic()
             batch = upcoming.result()
             waited_s += time.monotonic() - waiting_since
-            upcoming = pool.submit(prepare, step + 1) if step + 1 < num_steps else None
+            upcoming = pool.submit(prepare, first + step + 1) if step + 1 < num_steps else None
 
             factor = linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup)
             rate = settings.learning_rate * factor
@@ -330,7 +350,7 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> None:
                 optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
-            record = StepRecord(step, batch, losses, norm, rate, outcome)
+            record = StepRecord(first + step, batch, losses, norm, rate, outcome)
             if step_log is not None and progress is not None:
                 step_log.append(record.log_line())
                 progress.advance(note=f"loss {losses['loss']:.4f}")
@@ -366,6 +386,7 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> None:
             "%s: %.0f tokens a second, %.1f %% of the time waiting for data",
             title, num_tokens / elapsed_s, 100 * waited_s / elapsed_s,
         )  # fmt: skip
+    return num_steps
 
 
 def num_warmup_steps(num_steps: int, *, warmup_ratio: float) -> int:

@@ -31,6 +31,7 @@ from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, Texts, ids_of, masked_texts
 from condenser.train.memory import StepMemory, graph_bytes, memory_for_graphs
+from condenser.train.weights import copied_weights, mix_in
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ def pretraining(
             f"({counts}). Look at the collection."
         )
     encoder = nn.ModuleList(filter(None, (training.model.backbone, training.model.projection)))
-    start = {name: weight.clone() for name, weight in encoder.named_parameters()}
+    start = copied_weights(encoder)
     training.model.to(processes.device).train()
 
     def prepare(step: int) -> Batch[MaskedTexts]:
@@ -147,17 +148,6 @@ def pretraining(
         save=save,
         counts={"rows": shards.num_rows, **training.counts},
     )
-
-
-@torch.no_grad()
-def mix_in(model: nn.Module, others: Mapping[str, Tensor], *, share: float) -> None:
-    """Replace each weight of a model by (1 - share) x itself + share x the other weight of its name.
-
-    With the weights that a training started from, this keeps more of what they knew than the training alone.
-    Source: WiSE-FT (Wortsman et al. 2022).
-    """
-    for name, weight in model.named_parameters():
-        weight.copy_(torch.lerp(weight, others[name].to(weight), share))
 
 
 def condenser_losses(model: Condenser, texts: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:

@@ -156,7 +156,7 @@ class Data:
             keeps_batch: the graphs of a whole batch are in memory; else, or with a gradient cache, a chunk's.
             num_encoders: 2 where queries and passages have an encoder each.
         """
-        whole_items = max(1, round(num_items))
+        whole_items, soup = max(1, round(num_items)), getattr(settings, "soup", 1)
         cut = {"batch_size": min(settings.batch_size, whole_items), "drop_last": settings.drop_last}
         steps = num_steps(whole_items, epochs=settings.epochs, updates=settings.updates, **cut)
         items_seen = num_items_of(whole_items, num_steps=steps, **cut)
@@ -179,10 +179,11 @@ class Data:
             encoder = replace(shape, num_head_layers=0)
             item_flops += sum(count * length * encoder.token_flops(length) for count, length in rows) / 3
         return {
-            "tokens": items_seen * item_tokens,
-            "flops": 3 * items_seen * item_flops,  # two products of the backward pass for each of the forward
-            "launches": steps * passes * chunks,
-            "bytes_on_disk": 4 * num_weights + steps * _LOG_LINE_BYTES,
+            "tokens": soup * items_seen * item_tokens,
+            # two products of the backward pass for each of the forward
+            "flops": soup * 3 * items_seen * item_flops,
+            "launches": soup * steps * passes * chunks,
+            "bytes_on_disk": 4 * num_weights + soup * steps * _LOG_LINE_BYTES,
             # weights, gradients and two moments
             "memory_bytes": 16 * num_weights + (graphs if keeps_batch and not is_cached else chunk),
             "note": "with the gradient cache" if is_cached else "",
