@@ -95,6 +95,7 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.depth.train": {
         *(f"{rule} * {split}" for split in ("train", "practice") for rule in ("bm25_run", "merge")),
         *("search * train *", "search * practice *"),
+        *("search * train.held_out *", "merge * train.held_out"),
         *("search * held-* *", "merge * held-*"),
     },
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
