@@ -248,6 +248,8 @@ def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> d
     first_step, logs = run.first_step, []
     for number in range(size):
         folder = run.work_folder / f"training-{number}" if size > 1 else run.work_folder
+        if size > 1 and run.processes.is_first:
+            log.info("%s: training %d of %d, whose mean is kept", trainable.title, number + 1, size)
         first_step += train(trainable, replace(run, first_step=first_step, work_folder=folder))
         logs.append(folder / LOG_NAME)
         if size > 1:

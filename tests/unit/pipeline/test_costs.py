@@ -595,6 +595,15 @@ def test_weights_cost_the_ranking_of_held_out_queries_alone(load: Load, tmp_path
     assert rows["late late seed42 train.held_out"]["seconds"] > 0
 
 
+def test_a_soup_costs_as_much_as_its_trainings(load: Load, tmp_path: Path) -> None:
+    flops = []
+    for soup in (1, 3):
+        graph = load({"recipes": {"marco": {"soup": soup}}})
+        jobs = read_own_jobs(graph.write_plan_of("msmarco", "table2", tmp_path))
+        flops.append(plan(jobs, H200, dataset="msmarco")["train condenser-round2 seed42"]["flops"])
+    assert flops[1] == pytest.approx(3 * flops[0])
+
+
 def test_generated_texts_have_a_plan_by_the_size_of_their_model(load: Load, tmp_path: Path) -> None:
     write_generator("t5", tmp_path / "model")
     generated = {"model": str(tmp_path / "model"), "samples": 4, "top_k": 10, "max_tokens": 20}
