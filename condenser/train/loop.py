@@ -252,10 +252,10 @@ def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> d
             log.info("%s: training %d of %d, whose mean is kept", trainable.title, number + 1, size)
         first_step += train(trainable, replace(run, first_step=first_step, work_folder=folder))
         logs.append(folder / LOG_NAME)
-        if size > 1:
+        if number:
             mix_in(model, mean, share=number / (number + 1))
-            mean = copied_weights(model)
         if number + 1 < size:
+            mean = copied_weights(model)
             mix_in(model, start, share=1.0)
     if run.processes.is_first:
         with atomic_folder(output) as folder:
