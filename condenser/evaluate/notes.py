@@ -92,15 +92,14 @@ def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> l
 
 def update_lines(trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path]) -> list[str]:
     """The updates of each model and system, and the epochs that they are, from the logs of the trainings."""
-    made: dict[str, list[tuple[int, float]]] = {}
+    made: dict[tuple[str, int], list[tuple[int, float]]] = {}
     for training, file in zip(trainings, losses, strict=True):
-        made.setdefault(_name_of(training), []).append(_updates(file))
+        made.setdefault((_name_of(training), training.get("soup", 1)), []).append(_updates(file))
     lines = []
-    for name, of_seeds in made.items():
+    for (name, soup), of_seeds in made.items():
         updates, epochs = (sorted(set(values)) for values in zip(*of_seeds, strict=True))
-        lines.append(
-            f"{name}: {_range(updates)} updates, {_range(epochs)} epochs.".replace(" 1 epochs", " 1 epoch")
-        )
+        line = f"{name}: {_range(updates)} updates, {_range(epochs)} epochs".replace(" 1 epochs", " 1 epoch")
+        lines.append(f"{line}, in {soup} trainings whose weights are averaged." if soup > 1 else f"{line}.")
     return lines
 
 

@@ -120,8 +120,8 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
 
     `texts` has a data set of the table's columns, the checkpoint whose tokenizer a system uses, the `lengths`
     of its recipe, whether a query and a passage share a row; then the evaluation splits of the columns, and
-    the systems of which all that is the same. `trainings` has a model and its seed, or a system and its
-    variant; `compared` those of rankers that learn from judgements.
+    the systems of which all that is the same. `trainings` has a model and its seed, or a system, its variant
+    and, if above 1, its `soup`; `compared` those of rankers that learn from judgements.
     """
     places, _ = table_columns(config, dataset, table)
     texts: dict[str, dict[str, Any]] = {}
@@ -152,11 +152,12 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             rounds = [row["system"]]
             while (other := starts_from(config, rounds[-1])) is not None:
                 rounds.append(other)
-            made += [
-                {"system": one, "variant": ranking_variant(config, one, name)}
-                for one in reversed(rounds)
-                if is_trained(config, one)
-            ]
+            for one in reversed(rounds):
+                if is_trained(config, one):
+                    of_system = recipe(config, recipe_name(config, dataset), config.systems[one])
+                    size = getattr(of_system, "soup", 1)
+                    soup = {"soup": size} if size > 1 else {}
+                    made.append({"system": one, "variant": ranking_variant(config, one, name), **soup})
             trainings |= {canonical_json(one): one for one in made}
     made = list(trainings.values())
     compared = [
