@@ -551,6 +551,15 @@ def test_a_system_against_itself_has_p_1(num_seeds):
     assert paired_test(values, values, num_permutations=100, seed=1) == 1.0
 
 
+def test_a_system_repeated_for_each_seed_against_itself_has_p_1():
+    values = np.random.default_rng(14).random((1, 40))
+    repeated = np.repeat(values, 3, axis=0)  # their mean differs from them in the last digits
+    assert (repeated.mean(axis=0) != values[0]).any()
+    assert paired_test(repeated, values, num_permutations=100, seed=1) == 1.0
+    _, comparisons = summaries({"first": repeated, "second": values}, [("first", "second")], **SETTINGS)
+    assert comparisons["first", "second"].verdict == "no difference shown"
+
+
 @pytest.mark.parametrize("seeds", [(1, 1), (3, 3), (1, 3)])
 def test_one_query_shows_no_difference(seeds):
     first, second = (np.full((num_seeds, 1), 0.5) for num_seeds in seeds)
