@@ -11,6 +11,7 @@ import matplotlib
 import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 
 # Okabe and Ito 2008: told apart by all kinds of colour vision. For grey, markers and dashes differ too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -36,6 +37,7 @@ _SETTINGS: Any = {
     "legend.frameon": False,
 }
 _PANEL_INCHES = 4.0, 2.9
+_LEGEND_ROWS = 4  # that a picture has room for
 
 
 def svg(draw: Callable[[], Figure]) -> bytes:
@@ -78,10 +80,17 @@ def panels(titles: Sequence[str], *, title: str, x: str, y: str, share_y: bool) 
 
 
 def legend(picture: Figure, axes: Sequence[Axes]) -> None:
-    """One legend below all panels, with each name once."""
+    """One legend below all panels, with each name once; the picture grows where its names need more room."""
     handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    columns = min(len(handles), 3 if max(map(len, handles)) < 30 else 2)
+    size = matplotlib.rcParams["font.size"]
+    widest = max(TextPath((0, 0), label, size=size).get_extents().width for label in handles)
+    entry = (widest + 5 * size) / 72  # inches, with its line and the space beside it
+    width, height = picture.get_size_inches()
+    columns = max(1, min(len(handles), 3, int(width / entry)))
+    rows = -(-len(handles) // columns)
+    below = max(0, rows - _LEGEND_ROWS) * 1.4 * size / 72
+    picture.set_size_inches(max(width, entry), height + below)
     picture.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)

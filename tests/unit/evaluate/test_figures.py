@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 from condenser.evaluate import figures, published
 from condenser.evaluate.comparisons import Measured, make_comparisons
 from condenser.evaluate.figures import costs
-from condenser.evaluate.figures._drawing import svg
+from condenser.evaluate.figures._drawing import legend, panels, svg
 from condenser.evaluate.significance import Cell, Comparison
 from condenser.evaluate.tables import write_table
 from condenser.files import read_json, write_json
@@ -412,6 +412,20 @@ def test_a_picture_says_what_it_shows_with_units(kind: str, texts: set[str], tmp
     settings, files = DRAWN[kind](tmp_path)
     found = written_in(picture_of(settings, table_of(settings, files)))
     assert texts <= found
+
+
+@pytest.mark.parametrize("names", [["a", "b"], [7 * "a label of many words " + str(n) for n in range(9)]])
+def test_a_picture_has_room_for_all_names_and_its_panel(names: Sequence[str]) -> None:
+    picture, (axis,) = panels(["MRR@10"], title="Quality", x="queries", y="mean", share_y=False)
+    height = picture.get_figheight()
+    for name in names:
+        axis.plot([0, 1], label=name)
+    legend(picture, [axis])
+    picture.draw_without_rendering()
+    whole, shown = picture.bbox.extents, picture.legends[0].get_window_extent().extents
+    assert (shown[:2] >= whole[:2]).all() and (shown[2:] <= whole[2:]).all()
+    assert (picture.get_figheight() > height) == (len(names) > 2)
+    assert axis.get_window_extent().height > picture.dpi  # an inch
 
 
 def test_a_loss_may_have_a_logarithmic_axis(tmp_path: Path) -> None:
