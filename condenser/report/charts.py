@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from condenser.evaluate.figures._drawing import QUIET, panels, styles, svg
+from condenser.evaluate.figures._drawing import QUIET, legend, panels, styles, svg
 
 STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 
@@ -56,9 +56,9 @@ def loss_chart(curves: Mapping[str, Sequence[tuple[float, float]]], *, name: str
 
 
 def _finished(picture: Figure) -> Figure:
-    """The picture with a legend, at the size of a column of the page."""
+    """The picture with its legend, as wide as a column of the page unless a name needs more."""
     picture.set_size_inches(5.0, 3.4)
-    picture.legend(loc="outside lower center", ncols=2)
+    legend(picture, picture.axes)
     return picture
 
 

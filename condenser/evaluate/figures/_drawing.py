@@ -91,6 +91,6 @@ def legend(picture: Figure, axes: Sequence[Axes]) -> None:
     width, height = picture.get_size_inches()
     columns = max(1, min(len(handles), 3, int(width / entry)))
     rows = -(-len(handles) // columns)
-    below = max(0, rows - _LEGEND_ROWS) * 1.4 * size / 72
+    below = max(0, rows - _LEGEND_ROWS) * 1.4 * size / 72  # a row is 1.4 times as high as its letters
     picture.set_size_inches(max(width, entry), height + below)
     picture.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)
