@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from math import fsum, sqrt
 from pathlib import Path
 
@@ -23,8 +22,9 @@ def fused_run(
 ) -> Iterator[ScoredDoc]:
     """The best `depth` of the first `depth` hits of all runs, by `mean_scores` or `rank_scores`.
 
-    The order is by score, ties by doc_id. The passage of a document, where the collection is split, is that
-    of the first run that has the document. Holds one query at a time.
+    Deeper hits of a run count for nothing, so the depth of the runs does not change the fusion. The order is
+    by score, ties by doc_id. The passage of a document, where the collection is split, is that of the first
+    run that has the document. Holds one query at a time.
 
     Args:
         queries: the queries of the runs; those that no run has are left out.
@@ -32,16 +32,16 @@ def fused_run(
         weights: of the runs; None for equal ones.
     """
     weights = weights or [1.0] * len(runs)
-    for query_id, found in read_together(runs, queries, subset=subset):
-        parts = [{hit.doc_id: hit.score for hit in hits} for hits in found]
-        pool = dict.fromkeys(doc_id for part in parts for doc_id in islice(part, depth))
+    for query_id, hits_of_runs in read_together(runs, queries, subset=subset, depth=depth):
+        parts = [{hit.doc_id: hit.score for hit in hits} for hits in hits_of_runs]
+        pool = dict.fromkeys(doc_id for part in parts for doc_id in part)
         if method == "rrf":
             fused = rank_scores(parts, pool, weights=weights, k=k)
         else:
             fused = mean_scores(parts, pool, weights=weights, normalised=method == "convex")
         # nine digits, as a run has them: what is a tie there is one here
         scores = {doc_id: float(f"{score:.9g}") for doc_id, score in fused.items()}
-        hit_of = {hit.doc_id: hit for hits in reversed(found) for hit in hits}
+        hit_of = {hit.doc_id: hit for hits in reversed(hits_of_runs) for hit in hits}
         for doc_id in sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[:depth]:
             yield hit_of[doc_id]._replace(query_id=query_id, score=scores[doc_id])
 
@@ -122,9 +122,9 @@ def rank_scores(
 
 
 def read_together(
-    runs: Sequence[Path], queries: Path, *, subset: Collection[str] | None
+    runs: Sequence[Path], queries: Path, *, subset: Collection[str] | None, depth: int
 ) -> Iterator[tuple[str, list[list[ScoredDoc]]]]:
-    """Each query that some run has, with its hits in every run (`read_runs`)."""
-    for query_id, found in read_runs(runs, queries):
-        if any(found) and (subset is None or query_id in subset):
-            yield query_id, found
+    """Each query that some run has, with its first `depth` hits in every run (`read_runs`)."""
+    for query_id, hits_of_runs in read_runs(runs, queries):
+        if any(hits_of_runs) and (subset is None or query_id in subset):
+            yield query_id, [hits[:depth] for hits in hits_of_runs]

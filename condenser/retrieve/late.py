@@ -25,7 +25,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -334,8 +334,8 @@ def _pairs(
     doc_row = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
     queries, passages = array("q"), array("q")
     (asked,) = files.queries
-    for query_id, found in read_together(candidates, asked, subset=subset):
-        for text_id in dict.fromkeys(hit.text_id for of_run in found for hit in islice(of_run, hits)):
+    for query_id, hits_of_runs in read_together(candidates, asked, subset=subset, depth=hits):
+        for text_id in dict.fromkeys(hit.text_id for of_run in hits_of_runs for hit in of_run):
             queries.append(query_row[query_id])
             passages.append(doc_row[text_id])
     return np.array(queries, dtype=np.int64), np.array(passages, dtype=np.int64)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +66,9 @@ def read_judged_hits(
     asked = relevant.keys() if subset is None else relevant.keys() & set(subset)
     judged: list[JudgedHits] = []
     num_found = 0
-    for query_id, found in read_together(runs, queries, subset=asked):
-        parts = [{hit.doc_id: hit.score for hit in hits} for hits in found]
-        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in islice(part, depth)))
+    for query_id, hits_of_runs in read_together(runs, queries, subset=asked, depth=depth):
+        parts = [{hit.doc_id: hit.score for hit in hits} for hits in hits_of_runs]
+        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in part))
         is_relevant = np.array([doc_id in relevant[query_id] for doc_id in pool])
         num_found += int(is_relevant.any())
         if is_relevant.any() and len(judged) < most_queries:

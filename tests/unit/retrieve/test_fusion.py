@@ -54,14 +54,14 @@ def fused(files: tuple[list[Path], Path], **changes: Any) -> dict[str, dict[str,
 def test_scores_are_the_weighted_mean_of_scipys_z_scores_or_of_the_scores_as_they_are(
     files: tuple[list[Path], Path], method: str, normalised: Any, weights: list[float] | None
 ) -> None:
-    # the first four of both runs; e is below them in the first and f is missing: it has that run's lowest
+    # the first four of both runs; the first run has neither e nor f among them: its fourth score stands for both
     table = {
         "a": (9.0, 0.3),
         "b": (7.0, 0.3),
         "c": (4.0, 0.9),
         "d": (3.5, 0.3),
-        "f": (1.0, 0.8),
-        "e": (1.0, 0.3),
+        "f": (3.5, 0.8),
+        "e": (3.5, 0.3),
     }
     expected = np.average(normalised(np.array(list(table.values()))), axis=1, weights=weights)
     best = sorted(zip(expected, table, strict=True), key=lambda pair: (-pair[0], pair[1]))[:DEPTH]
@@ -89,12 +89,20 @@ def test_the_same_hits_are_ranked_by_the_mean_of_their_scores(
     assert list(found["q"].items()) == list(means.items())
 
 
-def test_hits_below_the_depth_of_every_run_have_no_part_in_the_z_scores(
-    files: tuple[list[Path], Path],
+@pytest.mark.parametrize("method", ["convex", "mean", "rrf"])
+def test_the_depth_of_the_runs_does_not_change_a_fusion(
+    files: tuple[list[Path], Path], tmp_path: Path, method: str
 ) -> None:
-    table = {"a": (9.0, 0.3), "b": (7.0, 0.3), "c": (4.0, 0.9), "f": (1.0, 0.8)}  # the first two of both runs
-    expected = dict(zip(table, zscore(np.array(list(table.values())), axis=0).mean(axis=1), strict=True))
-    assert fused(files, depth=2)["q1"] == pytest.approx({name: expected[name] for name in "ca"}, rel=1e-8)
+    runs, queries = files
+    short = [tmp_path / f"first-two.{number}" for number in range(len(runs))]
+    for run, whole in zip(short, runs, strict=True):
+        of_queries = groupby(read_run(whole), key=lambda hit: hit.query_id)
+        write_run(run, (hit for _, hits in of_queries for hit in list(hits)[:2]), system="one")
+    deep = fused(files, method=method, depth=2)
+    assert deep == fused((short, queries), method=method, depth=2)
+    if method == "convex":  # a, b, c and f are in the pool
+        by_hand = zscore([[9.0, 0.8], [7.0, 0.8], [7.0, 0.9], [7.0, 0.8]]).mean(axis=1)
+        assert deep["q1"] == pytest.approx({"a": by_hand[0], "c": by_hand[2]}, rel=1e-8)
 
 
 def test_a_run_without_the_query_and_a_tie_add_nothing(files: tuple[list[Path], Path]) -> None:
@@ -105,7 +113,7 @@ def test_a_run_without_the_query_and_a_tie_add_nothing(files: tuple[list[Path], 
 
 def test_ranks_are_fused_by_their_reciprocals(files: tuple[list[Path], Path]) -> None:
     found = fused(files, method="rrf", k=1)
-    by_hand = {"c": 1 / 4 + 1 / 2, "a": 1 / 2, "e": 1 / 6 + 1 / 4, "b": 1 / 3}  # f has 1 / 3, too
+    by_hand = {"c": 1 / 4 + 1 / 2, "a": 1 / 2, "b": 1 / 3, "f": 1 / 3}  # e is below the first run's depth
     assert list(found["q1"]) == list(by_hand)
     assert found["q1"] == pytest.approx(by_hand, rel=1e-8)
     weighted = fused(files, method="rrf", k=60, weights=[2.0, 0.0])

@@ -104,8 +104,8 @@ def test_hits_are_read_with_the_judgements_of_the_subset(tmp_path: Path) -> None
     subset = {f"q{number}" for number in range(20)}
     queries, counts = read_judged_hits(*given, subset=subset, depth=2, most_queries=99)
     assert counts == {"queries": 19, "without_relevant_hit": 1, "left_out": 0}
-    # c, b and then a; the first run lacks a, so it has that run's lowest score
-    expected = zscore([[3.0, 4.0], [1.0, 1.0], [1.0, 5.0]])
+    # c, b and then a; a run that lacks a hit among its first two gives it their lowest score
+    expected = zscore([[3.0, 4.0], [1.0, 4.0], [1.0, 5.0]])
     assert all(query.scores == pytest.approx(expected) for query in queries)
     assert all(query.is_relevant.tolist() == [False, False, True] for query in queries)
 

@@ -35,7 +35,7 @@ def combined_run(runs: Sequence[Path], queries: Path, *, depth: int) -> Iterator
     from condenser.data.records import ScoredDoc
     from condenser.retrieve.fusion import read_together
 
-    for query_id, rankings in read_together(runs, queries, subset=None):
+    for query_id, rankings in read_together(runs, queries, subset=None, depth=depth):
         scores: dict[str, list[float]] = defaultdict(list)
         for hits in filter(None, rankings):
             lowest, highest = hits[-1].score, hits[0].score
