@@ -31,8 +31,8 @@ from sentence_transformers import SentenceTransformer
 query = "how is a list sorted"
 model, runs = SentenceTransformer("model"), {}
 $parts
-runs = [runs[name] for name in $order]
-pool = list(dict.fromkeys(doc_id for run in runs for doc_id in list(run)[:$depth]))
+runs = [dict(list(runs[name].items())[:$depth]) for name in $order]
+pool = list(dict.fromkeys(doc_id for run in runs for doc_id in run))
 $fusion
 hits = sorted(zip(-fused, pool))[:10]  # minus the score, and the id of each passage
 ```

@@ -54,7 +54,7 @@ def fused(files: tuple[list[Path], Path], **changes: Any) -> dict[str, dict[str,
 def test_scores_are_the_weighted_mean_of_scipys_z_scores_or_of_the_scores_as_they_are(
     files: tuple[list[Path], Path], method: str, normalised: Any, weights: list[float] | None
 ) -> None:
-    # the first four of both runs; the first run has neither e nor f among them: its fourth score stands for both
+    # the first four of both runs; the first run has neither e nor f there: its fourth score stands for both
     table = {
         "a": (9.0, 0.3),
         "b": (7.0, 0.3),
