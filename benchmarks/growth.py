@@ -230,7 +230,8 @@ class Growth:
     def examples(self, count: int) -> None:
         make_examples(
             self.run(count, 200), *self.queries(count), self.folder / "examples.made.jsonl", depth=200,
-            sample=30, positive_in_run=False, margin=None, wanted=None, seed=0, answering=set(),
+            relevant_grade=1, sample=30, positive_in_run=False, margin=None, wanted=None, seed=0,
+            answering=set(),
         )  # fmt: skip
 
     def merge(self, count: int) -> None:
@@ -251,7 +252,15 @@ class Growth:
         settings, collection = load_config([]).audit, self.collection(rows)[0]
         thresholds = Thresholds(**{key: getattr(settings, key) for key in Thresholds._fields})
         nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}}
-        audit(collection, **nothing, runs={}, thresholds=thresholds, lengths={}, text_lengths={})
+        audit(
+            collection,
+            **nothing,
+            relevant_grade=1,
+            runs={},
+            thresholds=thresholds,
+            lengths={},
+            text_lengths={},
+        )
 
     def metrics(self, count: int) -> Path:
         output = self.folder / f"metrics-{count}.json"

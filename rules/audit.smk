@@ -20,6 +20,10 @@ rule audit:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=SPECS.job("audit", settings=["audit", "lengths", "dataset.split"], packages=["numpy"]),
+        job=SPECS.job(
+            "audit",
+            settings=["audit", "lengths", "metrics.relevant_grade", "dataset.split"],
+            packages=["numpy"],
+        ),
     shell:
         RUN

@@ -24,7 +24,13 @@ rule examples:
     params:
         job=SPECS.job(
             "examples",
-            settings=["dataset.source", "dataset.split", "recipe.negatives", "seed"],
+            settings=[
+                "dataset.source",
+                "dataset.split",
+                "recipe.negatives",
+                "metrics.relevant_grade",
+                "seed",
+            ],
             packages=["numpy"],
             modules=source_module,
         ),
@@ -58,7 +64,9 @@ rule pseudo_labels:
         runtime=growing(480),
     params:
         job=SPECS.job(
-            "pseudo_labels", settings=["dataset.split", "recipe.negatives", "seed"], packages=["numpy"]
+            "pseudo_labels",
+            settings=["dataset.split", "recipe.negatives", "metrics.relevant_grade", "seed"],
+            packages=["numpy"],
         ),
     shell:
         RUN

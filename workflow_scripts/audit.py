@@ -5,7 +5,8 @@
 Reads the passages; queries, judgements, examples of the systems `audit.systems` and runs of the systems
 `audit.judges` on the train queries, where there are some; how long the texts are, by the checkpoint (the
 folder of the file) whose tokenizer reads them. Writes a line for each finding, their counts as JSON, and the
-manifest. Removes nothing. Settings: `audit`, `lengths`, `dataset.split`.
+manifest. Removes nothing. Settings: `audit`, `lengths`, `metrics.relevant_grade`,
+`dataset.split`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def main(job: Job) -> dict[str, Any]:
         train_queries=files.train_queries or None,
         eval_queries={file.name.split(".")[1]: file for file in files.eval_queries},
         qrels=files.qrels,
+        relevant_grade=job.settings.metrics.relevant_grade,
         examples=dict(zip(settings.systems, files.examples, strict=False)),  # none without train queries
         runs=dict(zip(settings.judges, files.runs, strict=False)),
         lengths=vars(job.settings.lengths),

@@ -7,8 +7,8 @@ queries and their judgements; also the passages where those with an answer are n
 (`negatives.without_answers`). With a subset only its queries count. A teacher that denoises
 (`negatives.denoise`) is compared with its candidates on the held-out queries first; where it is not better,
 the examples are those of the candidates' run, not denoised. Writes one example a line and the manifest, which
-counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`, `dataset.source`,
-`dataset.split`.
+counts the queries without an example by reason. Settings: `recipe.negatives`,
+`metrics.relevant_grade`, `seed`, `dataset.source`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ def main(job: Job) -> dict[str, Any]:
             files.queries,
             files.qrels,
             job.output.examples,
+            relevant_grade=settings.metrics.relevant_grade,
             sample=negatives.sample,
             wanted=wanted,
             seed=settings.seed,
@@ -42,7 +43,9 @@ def main(job: Job) -> dict[str, Any]:
 
         held_out = files.held_out or None
         comparison = compare_teacher(
-            *(files.teacher_run or None, files.candidates_run or None, files.qrels), held_out=held_out
+            *(files.teacher_run or None, files.candidates_run or None, files.qrels),
+            held_out=held_out,
+            relevant_grade=settings.metrics.relevant_grade,
         )
         compared = comparison.counts()
         if not comparison.is_used:
@@ -62,6 +65,7 @@ def main(job: Job) -> dict[str, Any]:
         files.queries,
         files.qrels,
         job.output.examples,
+        relevant_grade=settings.metrics.relevant_grade,
         depth=negatives.depth,
         sample=negatives.sample,
         positive_in_run=job.wildcards["system"] in negatives.positive_in_run,

@@ -22,6 +22,7 @@ def main(job: Job) -> dict[str, Any]:
     files, system = job.input, job.settings.system
     judged, counts = read_judged_hits(
         *(files.runs, files.queries, files.qrels),
+        relevant_grade=job.settings.metrics.relevant_grade,
         subset=read_subset(files.subset) if files.subset else None,
         depth=system.depth,
         most_queries=system.most_queries,

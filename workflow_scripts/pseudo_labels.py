@@ -8,7 +8,7 @@ gives negatives alone: the queries were made from passages, which are their posi
 scores say which hits are positives. Then it also reads the runs of the train queries by the teacher and by
 its candidates, and the judgements, to compare them on the held-out queries; where the teacher is not better,
 the file is empty. Writes one example a line and the manifest. Settings: `recipe.negatives`,
-`seed`, `dataset.split`.
+`metrics.relevant_grade`, `seed`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ def main(job: Job) -> dict[str, Any]:
         comparison = compare_teacher(
             *(files.teacher_run or None, files.candidates_run or None, files.qrels),
             held_out=files.held_out or None,
+            relevant_grade=job.settings.metrics.relevant_grade,
         )
         compared = comparison.counts()
         if not comparison.is_used:
@@ -50,6 +51,7 @@ def main(job: Job) -> dict[str, Any]:
         files.queries,
         None,
         job.output.examples,
+        relevant_grade=job.settings.metrics.relevant_grade,
         depth=negatives.depth,
         sample=negatives.sample,
         positive_in_run=False,

@@ -2,11 +2,12 @@
 
     python workflow_scripts/term_weights.py .snakemake/jobs/term_weights-0123456789abcdef.json
 
-The settings are the key `trained` of an entry of `expansions`, `encode`, `compute`, `seed` and
-`dataset.split`. Reads the model to start from, the tokens and ids of the collection and of the train queries,
-their judgements, the ids of those of the variant's size, and of those that are held out. Writes weights.jsonl
-(a line for each passage), losses.jsonl, and the manifest. SIGTERM saves a checkpoint; started again with the
-same job and inputs, it resumes after the last checkpoint or the last finished block of passages.
+The settings are the key `trained` of an entry of `expansions`, `encode`, `compute`, `seed`,
+`metrics.relevant_grade` and `dataset.split`. Reads the model to start from, the tokens and ids of the
+collection and of the train queries, their judgements, the ids of those of the variant's size, and of those
+that are held out. Writes weights.jsonl (a line for each passage), losses.jsonl, and the manifest. SIGTERM
+saves a checkpoint; started again with the same job and inputs, it resumes after the last checkpoint or the
+last finished block of passages.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def main(job: Job) -> dict[str, Any]:
             files.qrels,
             initial,
             run,
+            relevant_grade=settings.metrics.relevant_grade,
             subset=files.subset or None,
             held_out=files.held_out or None,
             is_split=settings.dataset.split is not None,

@@ -445,7 +445,7 @@ def mining(setting: Setting) -> Results:
         records.write_run(folder / "run.trec", hits, system="parity")
         make_examples(
             folder / "run.trec", queries, qrels, folder / "examples.jsonl", depth=both.DEPTH, sample=sample,
-            positive_in_run=False, margin=None, wanted=None, seed=SEED,
+            relevant_grade=1, positive_in_run=False, margin=None, wanted=None, seed=SEED,
         )  # fmt: skip
         return both.listed(negatives())
 
@@ -458,7 +458,7 @@ def mining(setting: Setting) -> Results:
     setting.inputs.update(mining={"ranked": ranked, "judged": judged}, triples=triples)
     make_triple_examples(
         folder / "triples.tsv.gz", queries, qrels, folder / "examples.jsonl", sample=both.SAMPLE, wanted=None,
-        seed=SEED, official_rows=len(triples),
+        relevant_grade=1, seed=SEED, official_rows=len(triples),
     )  # fmt: skip
     of_triples = both.triple_figures(negatives(), judged)
     deep = {"candidates, deep": candidates(60, sample=both.DEPTH)}

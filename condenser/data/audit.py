@@ -22,7 +22,7 @@ from condenser.data.records import (
     TrainExample,
     document_of,
     read_examples,
-    read_qrels,
+    read_positives,
     read_queries,
     read_run,
 )
@@ -88,6 +88,7 @@ def audit(
     train_queries: Path | None,
     eval_queries: Mapping[str, Path],
     qrels: Sequence[Path],
+    relevant_grade: int,
     examples: Mapping[str, Path],
     runs: Mapping[str, Path],
     thresholds: Thresholds,
@@ -111,8 +112,9 @@ def audit(
     evaluation = {split: list(read_queries(path)) for split, path in eval_queries.items()}
     counts["queries"] = {"train": len(train)} | {split: len(of) for split, of in evaluation.items()}
     relevant: dict[str, set[str]] = defaultdict(set)
-    for qrel in (qrel for path in qrels for qrel in read_qrels(path) if qrel.grade > 0):
-        relevant[qrel.query_id].add(qrel.doc_id)
+    for path in qrels:
+        for query_id, doc_ids in read_positives(path, relevant_grade=relevant_grade).items():
+            relevant[query_id].update(doc_ids)
     examples_of = {system: list(read_examples(path)) for system, path in examples.items()}
     texts = {query.query_id: query.text for query in train}
 

@@ -14,6 +14,7 @@ from condenser.data.records import (
     TrainExample,
     document_of,
     first_passage,
+    is_relevant,
     read_positives,
     read_qrels,
     read_runs,
@@ -52,6 +53,7 @@ def make_examples(
     qrels: str | Path | None,
     output: str | Path,
     *,
+    relevant_grade: int,
     depth: int,
     sample: int,
     positive_in_run: bool,
@@ -67,16 +69,15 @@ def make_examples(
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
-    Positives are the documents judged above 0, in the order of the judgements; without `qrels` nothing is
-    judged. With `own_passage` the queries were made from passages, whose ids they have: these count as
-    judged. Negatives are `sample` of the first `depth` documents of the query's run that are left without
-    them, drawn by (seed, query_id) and written in order of rank; all of them if there are fewer. With
-    `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
-    With a `margin`, documents that score above the query's best positive less the margin are no negatives:
-    they are likely to be relevant, too. (A run without a positive is kept as it is.) The pairs of query and
-    document in `answering` are no negatives: the document holds an answer.
-    Source: texttron/tevatron; the margin: Moreira et al. 2024 (NV-Retriever); answers: Karpukhin et al. 2020
-    (DPR).
+    Positives are the documents judged `relevant_grade` or more, in the order of the judgements; without
+    `qrels` nothing is judged. With `own_passage` the queries were made from passages, whose ids they have:
+    these count as judged. Negatives are `sample` of the first `depth` documents of the query's run that are
+    left without them, drawn by (seed, query_id) and written in order of rank; all of them if there are fewer.
+    With `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those
+    ids. With a `margin`, documents that score above the query's best positive less the margin are no
+    negatives: they are likely to be relevant, too. (A run without a positive is kept as it is.) The pairs of
+    query and document in `answering` are no negatives: the document holds an answer. Source:
+    texttron/tevatron; the margin: Moreira et al. 2024 (NV-Retriever); answers: Karpukhin et al. 2020 (DPR).
 
     With `negative_below` the scores are logits of probabilities, and only a document whose probability is
     below it is a negative. Documents without a judgement above `positive_above` are positives, too, after the
@@ -102,12 +103,16 @@ def make_examples(
     """
     of_scores = COUNTS_OF_SCORES if negative_below is not None else ()
     counts = dict.fromkeys((*COUNTS, *(COUNTS_OF_SPLIT if is_split else ()), *of_scores), 0)
-    positives = read_positives(qrels) if qrels is not None else {}
+    positives = read_positives(qrels, relevant_grade=relevant_grade) if qrels is not None else {}
     low = math.inf if negative_below is None else logit(negative_below)
     high = math.inf if positive_above is None else logit(positive_above)
     not_relevant = set[tuple[str, str]]()
     if qrels is not None and high < math.inf:
-        not_relevant = {(qrel.query_id, qrel.doc_id) for qrel in read_qrels(qrels) if qrel.grade <= 0}
+        not_relevant = {
+            (qrel.query_id, qrel.doc_id)
+            for qrel in read_qrels(qrels)
+            if not is_relevant(qrel.grade, relevant_grade)
+        }
 
     def examples() -> Iterator[TrainExample]:
         runs = track(read_runs([run], queries), "examples", total=count_lines(queries), unit="queries")

@@ -205,11 +205,16 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
         yield Qrel(query_id, doc_id, int(grade))
 
 
-def read_positives(path: str | Path) -> dict[str, dict[str, None]]:
-    """The passages of each query that a file judges above grade 0, in order."""
+def is_relevant(grade: int, relevant_grade: int) -> bool:
+    """Whether a passage of this grade counts as relevant, in measures and in every training."""
+    return grade >= relevant_grade
+
+
+def read_positives(path: str | Path, *, relevant_grade: int) -> dict[str, dict[str, None]]:
+    """The relevant passages of each query that a file judges, in order."""
     positives: dict[str, dict[str, None]] = {}
     for qrel in read_qrels(path):
-        if qrel.grade > 0:
+        if is_relevant(qrel.grade, relevant_grade):
             positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
     return positives
 

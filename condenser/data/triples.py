@@ -32,6 +32,7 @@ def make_triple_examples(
     qrels: Path,
     output: Path,
     *,
+    relevant_grade: int,
     sample: int,
     wanted: Collection[str] | None,
     seed: int,
@@ -49,7 +50,7 @@ def make_triple_examples(
     """
     known = {query.query_id for query in read_queries(queries)}
     chosen = known if wanted is None else known.intersection(wanted)
-    positives = read_positives(qrels)
+    positives = read_positives(qrels, relevant_grade=relevant_grade)
     counts: Counter[str] = Counter(rows=0, queries=len(chosen))
 
     def examples() -> Iterator[TrainExample]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from condenser.data.records import Qrel, hits_by_query, read_items, read_qrels, read_similarities
+from condenser.data.records import Qrel, hits_by_query, is_relevant, read_items, read_qrels, read_similarities
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
@@ -108,7 +108,9 @@ def measure_run(
     asked = [parse(name) for name in measures]
     values = {query_id: dict.fromkeys(measures, 0.0) for query_id in grades}
     relevant = {
-        query_id: frozenset(doc_id for doc_id, grade in of_query.items() if grade >= relevant_grade)
+        query_id: frozenset(
+            doc_id for doc_id, grade in of_query.items() if is_relevant(grade, relevant_grade)
+        )
         for query_id, of_query in grades.items()
     }
     num_found = num_unjudged = num_hits = 0
@@ -168,7 +170,7 @@ def evaluate(
         grades.setdefault(query_id, {})
     by_answers = all(parse(name).needs_answers for name in measures)
     if not by_answers and all(
-        grade < relevant_grade for of_query in grades.values() for grade in of_query.values()
+        not is_relevant(grade, relevant_grade) for of_query in grades.values() for grade in of_query.values()
     ):
         raise ValueError(
             f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "

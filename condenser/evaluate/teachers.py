@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from condenser.data.records import hits_by_query, read_qrels
+from condenser.data.records import hits_by_query, is_relevant, read_qrels
 from condenser.data.subsets import read_subset
 from condenser.evaluate.metrics import Grades, RankedQuery, grades_of, means, measure_run, ranked
 
@@ -56,7 +56,12 @@ class TeacherComparison:
 
 
 def compare_teacher(
-    run: Path | None, candidates: Path | None, qrels: Path, *, held_out: Path | None
+    run: Path | None,
+    candidates: Path | None,
+    qrels: Path,
+    *,
+    held_out: Path | None,
+    relevant_grade: int,
 ) -> TeacherComparison:
     """Compare the runs of a teacher and of its candidates, as deep as the teacher's; a line says the result.
 
@@ -67,17 +72,22 @@ def compare_teacher(
     if run and candidates and held_out:
         wanted = read_subset(held_out)
         grades = grades_of(qrel for qrel in read_qrels(qrels) if qrel.query_id in wanted)
-        grades = {query_id: of_query for query_id, of_query in grades.items() if max(of_query.values()) > 0}
-        comparison = _compare(run, candidates, grades) if grades else comparison
+        grades = {
+            query_id: of_query
+            for query_id, of_query in grades.items()
+            if is_relevant(max(of_query.values()), relevant_grade)
+        }
+        if grades:
+            comparison = _compare(run, candidates, grades, relevant_grade=relevant_grade)
     log.log(logging.INFO if comparison.is_used else logging.WARNING, "%s", comparison)
     return comparison
 
 
-def _compare(run: Path, candidates: Path, grades: Grades) -> TeacherComparison:
+def _compare(run: Path, candidates: Path, grades: Grades, *, relevant_grade: int) -> TeacherComparison:
     of_teacher = {ranking.query_id: ranking for ranking in _rankings(run, grades)}
     depths = {query_id: len(ranking.doc_ids) for query_id, ranking in of_teacher.items()}
     theirs, ours = (
-        measure_run(rankings, grades, measures=[MEASURE], relevant_grade=1)[0]
+        measure_run(rankings, grades, measures=[MEASURE], relevant_grade=relevant_grade)[0]
         for rankings in (_rankings(candidates, grades, depths=depths), of_teacher.values())
     )
     gains = [ours[query_id][MEASURE] - theirs[query_id][MEASURE] for query_id in grades]

@@ -15,6 +15,7 @@ from typing import Any
 from condenser.data.records import (
     first_passage,
     hits_by_query,
+    is_relevant,
     read_passages,
     read_qrels,
     read_queries,
@@ -87,7 +88,8 @@ def by_query(
     chosen = set(drawn)
     least = metrics[0]["relevant_grade"]
     relevant = {
-        query_id: {doc_id for doc_id, grade in grades[query_id].items() if grade >= least} for query_id in ids
+        query_id: {doc_id for doc_id, grade in grades[query_id].items() if is_relevant(grade, least)}
+        for query_id in ids
     }
     found = [top_hits(ranking.run, relevant, chosen) for ranking in rankings]
     shown = [top_passages(ranking.run, chosen) if is_split else {} for ranking in rankings]

@@ -53,6 +53,7 @@ def read_judged_hits(
     queries: Path,
     qrels: Path,
     *,
+    relevant_grade: int,
     subset: Collection[str] | None,
     depth: int,
     most_queries: int,
@@ -62,7 +63,7 @@ def read_judged_hits(
     Of the queries that have a relevant hit the first `most_queries` in file order are read, and the others
     are counted (`left_out`). So are judged queries without a relevant hit, which teach nothing.
     """
-    relevant = read_positives(qrels)
+    relevant = read_positives(qrels, relevant_grade=relevant_grade)
     asked = relevant.keys() if subset is None else relevant.keys() & set(subset)
     judged: list[JudgedHits] = []
     num_found = 0

@@ -49,7 +49,13 @@ class JudgedPassages:
 
 
 def judged_passages(
-    qrels: Path, texts: Texts, *, subset: Path | None, held_out: Path | None, is_split: bool
+    qrels: Path,
+    texts: Texts,
+    *,
+    relevant_grade: int,
+    subset: Path | None,
+    held_out: Path | None,
+    is_split: bool,
 ) -> JudgedPassages:
     """The relevant passages of the train queries that are not held out, in the collection's order.
 
@@ -67,7 +73,7 @@ def judged_passages(
         query_rows.setdefault(query_id, row)
     queries_of: dict[str, list[int]] = {}
     num_held_out = 0
-    for query_id, relevant in read_positives(qrels).items():
+    for query_id, relevant in read_positives(qrels, relevant_grade=relevant_grade).items():
         if query_id in left_out:
             num_held_out += 1
         elif query_id in query_rows and (wanted is None or query_id in wanted):
@@ -110,6 +116,7 @@ def term_weights_training(
     initial: Path,
     run: Run[TermWeights],
     *,
+    relevant_grade: int,
     subset: Path | None,
     held_out: Path | None,
     is_split: bool,
@@ -129,7 +136,9 @@ def term_weights_training(
     settings, seed, processes = run.settings, run.seed, run.processes
     tokenizer, texts = Tokenizer(initial), files.read()
     reader = WordReader(tokenizer)
-    judged = judged_passages(qrels, texts, subset=subset, held_out=held_out, is_split=is_split)
+    judged = judged_passages(
+        qrels, texts, relevant_grade=relevant_grade, subset=subset, held_out=held_out, is_split=is_split
+    )
     shards, queries = texts.passages, texts.queries
     del texts  # nothing holds the ids
     model = TermWeigher.start(initial, seed=seed)

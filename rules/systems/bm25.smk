@@ -50,6 +50,7 @@ rule term_weights:
                 "encode.batch_tokens",
                 "encode.block_rows",
                 "compute",
+                "metrics.relevant_grade",
                 "seed",
             ],
             packages=TORCH,

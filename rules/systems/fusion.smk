@@ -20,7 +20,9 @@ rule fusion_weights:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=SPECS.job("fusion_weights", settings=["system"], packages=["numpy", "scipy"]),
+        job=SPECS.job(
+            "fusion_weights", settings=["system", "metrics.relevant_grade"], packages=["numpy", "scipy"]
+        ),
     shell:
         RUN
 

@@ -17,8 +17,9 @@ It may hold:
 - `expected(settings, split) -> list[Expected]`: for the plan, the passages (`split` None) or the queries of a
   split that there will be; without it, the plan counts the user's own files, else takes official numbers;
 - `NEEDS_NETWORK`: `collect` itself fetches texts;
-- `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
-  seed)`: official files that hold the negatives of a system, and the training examples made from them;
+- `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, relevant_grade,
+  sample, wanted, seed)`: official files that hold the negatives of a system, and the training examples
+  made from them;
 - `unjudged_files(settings)` and `collect_unjudged(folder, raw, *, name, bad_rows) -> counts`: official files
   that hold queries without judgements, whose name is the key `unjudged` of the settings, and what makes of
   them the files that `condenser.data.unjudged` makes of a user's;

@@ -54,6 +54,7 @@ from condenser.data.records import (
     Qrel,
     Query,
     TrainExample,
+    is_relevant,
     read_qrels,
     read_queries,
     write_examples,
@@ -159,6 +160,7 @@ def make_examples(
     qrels: Path,
     output: Path,
     *,
+    relevant_grade: int,
     sample: int,
     wanted: Collection[str] | None,
     seed: int,
@@ -184,9 +186,9 @@ def make_examples(
 
     def examples() -> Iterator[TrainExample]:
         if path.name in RELEASED.values():
-            asked = _asked_by_text(path, queries, qrels, counts)
+            asked = _asked_by_text(path, queries, qrels, relevant_grade, counts)
         else:
-            asked = _asked_in_order(path, qrels)
+            asked = _asked_in_order(path, qrels, relevant_grade)
         for query_id, positives, element in asked:
             if wanted is not None and query_id not in wanted:
                 continue
@@ -212,19 +214,19 @@ def make_examples(
     return dict(counts)
 
 
-def _judged(qrels: Path) -> Iterator[tuple[str, list[str]]]:
+def _judged(qrels: Path, relevant_grade: int) -> Iterator[tuple[str, list[str]]]:
     """Each judged question and its positives, in the order of the file."""
     for query_id, of_query in groupby(read_qrels(qrels), key=attrgetter("query_id")):
-        yield query_id, [qrel.doc_id for qrel in of_query if qrel.grade > 0]
+        yield query_id, [qrel.doc_id for qrel in of_query if is_relevant(qrel.grade, relevant_grade)]
 
 
-def _asked_in_order(path: Path, qrels: Path) -> Iterator[tuple[str, list[str], Any]]:
+def _asked_in_order(path: Path, qrels: Path, relevant_grade: int) -> Iterator[tuple[str, list[str], Any]]:
     """The judged questions of a file that they were collected from: id, positives, and the file's element.
 
     Raises:
         ValueError: the judgements are of another file.
     """
-    judged = _judged(qrels)
+    judged = _judged(qrels, relevant_grade)
     waiting = next(judged, None)
     for number, _, element in _elements(path, "examples"):
         if waiting and waiting[0] == _query_id(_split_of(path), number):
@@ -235,10 +237,10 @@ def _asked_in_order(path: Path, qrels: Path) -> Iterator[tuple[str, list[str], A
 
 
 def _asked_by_text(
-    path: Path, queries: Path, qrels: Path, counts: Counter[str]
+    path: Path, queries: Path, qrels: Path, relevant_grade: int, counts: Counter[str]
 ) -> Iterator[tuple[str, list[str], Any]]:
     """The same of a file that has other rows, by the text of the question; counts those that are unknown."""
-    positives = dict(_judged(qrels))
+    positives = dict(_judged(qrels, relevant_grade))
     id_of_text = {question.text: question.query_id for question in read_queries(queries)}
     for _, _, element in _elements(path, "examples"):
         query_id = id_of_text.pop(text_field(element, "question", absent=None), "")

@@ -47,6 +47,7 @@ def made(
         folder / "qrels.tsv",
         folder / "examples.jsonl",
         **{
+            "relevant_grade": 1,
             "depth": 200,
             "sample": 30,
             "positive_in_run": False,
@@ -57,6 +58,11 @@ def made(
         },
     )
     return {example.query_id: example for example in read_examples(folder / "examples.jsonl")}, counts
+
+
+def test_a_positive_has_the_relevant_grade_and_a_lower_grade_may_be_a_negative(tmp_path: Path) -> None:
+    examples, _ = made(tmp_path, {"q": ["a", "b", "c"]}, {"q": {"a": 1, "b": 2, "c": 0}}, relevant_grade=2)
+    assert examples == {"q": TrainExample("q", ("b",), ("a", "c"))}
 
 
 def test_judged_positives_are_no_negatives_and_judged_zeros_are(tmp_path):
@@ -131,6 +137,7 @@ def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path:
     write_run(tmp_path / "run.trec", run, system="bm25")
     counts = make_examples(
         *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
+        relevant_grade=1,
         depth=2,
         sample=5,
         positive_in_run=False,
@@ -164,6 +171,7 @@ def scored(
         None if judged is None else folder / "qrels.tsv",
         folder / "examples.jsonl",
         **{
+            "relevant_grade": 1,
             "depth": 9,
             "sample": 9,
             "positive_in_run": False,
@@ -336,6 +344,7 @@ def test_of_split_documents_a_positive_by_score_is_the_passage_that_was_scored(t
     counts = make_examples(
         *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
         **{"depth": 2, "sample": 5, "positive_in_run": False, "margin": None, "wanted": None, "seed": 1},
+        relevant_grade=1,
         is_split=True,
         **THRESHOLDS,
     )
@@ -358,6 +367,7 @@ def do_examples(folder, *, system="bm25", positive_in_run=(), denoise=None, **mo
     negatives = {"depth": 200, "sample": 30, "positive_in_run": list(positive_in_run), "margin": None}
     negatives["denoise"] = denoise
     settings = {"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42}
+    settings["metrics"] = {"relevant_grade": 1}
     files = {"run": "run.trec", "queries": "queries.jsonl", "qrels": "qrels.tsv"}
     given = {name: folder / file for name, file in files.items()}
     do(
@@ -424,6 +434,7 @@ def test_the_label_of_a_query_that_was_made_from_a_passage_is_this_passage(tmp_p
         settings={
             "dataset": {"split": {"words": 9} if is_split else None},
             "recipe": {"negatives": {"depth": 9, "sample": 9, "denoise": None, "margin": None}},
+            "metrics": {"relevant_grade": 1},
             "seed": 42,
         },
         wildcards={"system": "teacher"},
@@ -460,7 +471,10 @@ def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path
     negatives = {"depth": 9, "sample": 9, "denoise": THRESHOLDS}
     do(
         "pseudo_labels",
-        settings={"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42},
+        settings={
+            **{"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42},
+            "metrics": {"relevant_grade": 1},
+        },
         wildcards={"system": "teacher"},
         input={
             **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl"},

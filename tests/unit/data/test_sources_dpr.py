@@ -204,7 +204,7 @@ def examples(folder: Path, **options: Any) -> tuple[list[Any], dict[str, int]]:
     counts = dpr.make_examples(
         {"biencoder-nq-train.json.gz": raw["biencoder-nq-train.json.gz"]},
         folder / "out" / "queries.train.jsonl", folder / "out" / "qrels.train.tsv", folder / "examples.jsonl",
-        **{"sample": 30, "wanted": None, "seed": 1, **options},
+        **{"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options},
     )  # fmt: skip
     return list(read_examples(folder / "examples.jsonl")), counts
 
@@ -241,7 +241,7 @@ def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path
     sources.collect(tmp_path / "out", {key: raw[key] for key in FILES}, given)
     counts = dpr.make_examples(
         {name: raw[name]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
-        tmp_path / "examples.jsonl", sample=30, wanted=None, seed=1,
+        tmp_path / "examples.jsonl", relevant_grade=1, sample=30, wanted=None, seed=1,
     )  # fmt: skip
     assert list(read_examples(tmp_path / "examples.jsonl")) == [
         TrainExample("train-2", ("3",), ("5",)),
@@ -324,7 +324,8 @@ def paq_examples(
 ) -> tuple[list[TrainExample], dict[str, int]]:
     counts = dpr.make_examples(
         {PAQ: raw[PAQ]}, folder / "out/queries.train.jsonl", folder / "out/qrels.train.tsv",
-        folder / "examples.jsonl", **{"sample": 30, "wanted": None, "seed": 1, **options},
+        folder / "examples.jsonl",
+        **{"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options},
     )  # fmt: skip
     return list(read_examples(folder / "examples.jsonl")), counts
 
@@ -408,7 +409,7 @@ def test_no_line_of_paq_stays_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
         sources.collect(tmp_path / "out", raw, paq())
         dpr.make_examples(
             {PAQ: raw[PAQ]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
-            tmp_path / "examples.jsonl", sample=1, wanted=None, seed=1,
+            tmp_path / "examples.jsonl", relevant_grade=1, sample=1, wanted=None, seed=1,
         )  # fmt: skip
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()

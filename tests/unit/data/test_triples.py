@@ -96,6 +96,7 @@ def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(
         tmp_path / "q",
         tmp_path / "r",
         tmp_path / "out",
+        relevant_grade=1,
         sample=30,
         wanted=None,
         seed=1,
@@ -136,7 +137,7 @@ def test_other_triples_than_expected_are_an_error_and_leave_no_file(tmp_path, ro
     with pytest.raises(ValueError, match=message):
         make_triple_examples(
             path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
-            sample=30, wanted=None, seed=1, official_rows=official_rows,
+            relevant_grade=1, sample=30, wanted=None, seed=1, official_rows=official_rows,
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
 
@@ -151,7 +152,7 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
     for wanted in (None, {"11", "13"}):
         counts[wanted is None] = make_triple_examples(
             path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
-            sample=5, wanted=wanted, seed=1, official_rows=len(rows),
+            relevant_grade=1, sample=5, wanted=wanted, seed=1, official_rows=len(rows),
         )  # fmt: skip
         made[wanted is None] = {one.query_id: one for one in read_examples(tmp_path / "out")}
     assert made[False] == {"11": made[True]["11"]}
@@ -166,6 +167,7 @@ def test_the_program_holds_the_file_to_the_published_number_of_rows(tmp_path):
     write_queries(tmp_path / "q", [Query("10", "a")])
     write_qrels(tmp_path / "r", [Qrel("10", "1", 1)])
     config = {"dataset": {"source": "msmarco"}, "recipe": {"negatives": {"sample": 30}}, "seed": 1}
+    config["metrics"] = {"relevant_grade": 1}
     with pytest.raises(ValueError, match="expected the official 397,768,673 rows, got 1"):
         do(
             "examples",

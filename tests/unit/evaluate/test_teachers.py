@@ -25,6 +25,7 @@ def compared(folder: Path, teacher: Run, candidates: Run, *, held_out: str | Non
     return compare_teacher(
         *(folder / "teacher.trec", folder / "candidates.trec", folder / "qrels.tsv"),
         held_out=None if held_out is None else folder / "held.txt",
+        relevant_grade=1,
     )
 
 

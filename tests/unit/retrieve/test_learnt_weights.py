@@ -102,7 +102,7 @@ def files(folder: Path, num_queries: int) -> tuple[list[Path], Path, Path]:
 def test_hits_are_read_with_the_judgements_of_the_subset(tmp_path: Path) -> None:
     given = files(tmp_path, 30)
     subset = {f"q{number}" for number in range(20)}
-    queries, counts = read_judged_hits(*given, subset=subset, depth=2, most_queries=99)
+    queries, counts = read_judged_hits(*given, relevant_grade=1, subset=subset, depth=2, most_queries=99)
     assert counts == {"queries": 19, "without_relevant_hit": 1, "left_out": 0}
     # c, b and then a; a run that lacks a hit among its first two gives it their lowest score
     expected = zscore([[3.0, 4.0], [1.0, 4.0], [1.0, 5.0]])
@@ -114,12 +114,14 @@ def test_a_judged_query_that_no_run_has_is_counted(tmp_path: Path) -> None:
     runs, asked, qrels = files(tmp_path, 30)
     with qrels.open("a") as file:
         file.write("q of no run\t0\ta\t1\n")
-    _, counts = read_judged_hits(runs, asked, qrels, subset=None, depth=2, most_queries=99)
+    _, counts = read_judged_hits(runs, asked, qrels, relevant_grade=1, subset=None, depth=2, most_queries=99)
     assert counts == {"queries": 29, "without_relevant_hit": 2, "left_out": 0}
 
 
 def test_more_queries_than_are_held_are_counted(tmp_path: Path) -> None:
-    queries, counts = read_judged_hits(*files(tmp_path, 30), subset=None, depth=2, most_queries=12)
+    queries, counts = read_judged_hits(
+        *files(tmp_path, 30), relevant_grade=1, subset=None, depth=2, most_queries=12
+    )
     assert len(queries) == 12 and counts == {"queries": 12, "without_relevant_hit": 1, "left_out": 17}
 
 

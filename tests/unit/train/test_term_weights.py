@@ -73,6 +73,7 @@ def trained(files: Files, output: Path, *, held_out: Path | None = None, **chang
         files.root / "qrels.tsv",
         files.backbone,
         run,
+        relevant_grade=1,
         subset=None,
         held_out=held_out,
         is_split=False,
@@ -184,13 +185,13 @@ def test_held_out_queries_are_not_learnt_from(files: Files, tmp_path: Path) -> N
     held_out = tmp_path / "held_out.txt"
     held_out.write_text("".join(f"{query.query_id}\n" for query in files.queries[:3]))
     qrels, texts, split = files.root / "qrels.tsv", files.texts.read(), {"is_split": False}
-    judged = judged_passages(qrels, texts, subset=None, held_out=held_out, **split)
+    judged = judged_passages(qrels, texts, relevant_grade=1, subset=None, held_out=held_out, **split)
     assert judged.passages.tolist() == list(range(3, 21)) and judged.num_held_out == 3
     of_4 = judged.queries[judged.query_starts[1] : judged.query_starts[2]]
     assert of_4.tolist() == [3, 4]
     subset = tmp_path / "subset.txt"
     subset.write_text("".join(f"{query.query_id}\n" for query in files.queries[:5]))
-    of_subset = judged_passages(qrels, texts, subset=subset, held_out=held_out, **split)
+    of_subset = judged_passages(qrels, texts, relevant_grade=1, subset=subset, held_out=held_out, **split)
     assert set(of_subset.queries.tolist()) == {3, 4} and of_subset.num_held_out == 3
     held_out.write_text("".join(f"{query.query_id}\n" for query in files.queries))
     message = r"qrels\.tsv: expected a train query with a relevant passage, .* got none \(20 are held out\)"
@@ -204,7 +205,9 @@ def test_each_passage_of_a_relevant_document_that_is_split_is_learnt_from(
     ids = [passage_id(document, number) for document in ("a", "b", "c") for number in (1, 2)]
     texts = files.texts.read()._replace(doc_ids=ids, query_ids=["q", "r"])
     write_qrels(tmp_path / "qrels.tsv", [Qrel("r", "c", 1), Qrel("q", "a", 1), Qrel("r", "a", 1)])
-    judged = judged_passages(tmp_path / "qrels.tsv", texts, subset=None, held_out=None, is_split=True)
+    judged = judged_passages(
+        tmp_path / "qrels.tsv", texts, relevant_grade=1, subset=None, held_out=None, is_split=True
+    )
     assert judged.passages.tolist() == [0, 1, 4, 5]
     assert judged.queries.tolist() == [1, 0, 1, 0, 1, 1] and judged.query_starts.tolist() == [0, 2, 4, 5, 6]
 
