@@ -79,6 +79,8 @@ for name, entry in config.datasets.items():
                     for file in sources.unjudged_files(entry)
                     if entry.unjudged == wildcards.split
                 ],
+                collection=f"results/{name}/data/collection.jsonl",
+                doc_ids=f"results/{name}/data/doc_ids.txt",
             output:
                 queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
                 rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
@@ -97,7 +99,7 @@ for name, entry in config.datasets.items():
                 job=SPECS.job(
                     "queries",
                     dataset=name,
-                    settings=["dataset.source", "dataset.bad_rows"],
+                    settings=["dataset.source", "dataset.bad_rows", "dataset.split"],
                     modules=source_module,
                 ),
             shell:

@@ -19,7 +19,8 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.retrieve.search import merged_run
 
     files, settings = job.input, job.settings
-    query_ids = [query.query_id for query in read_queries(files.queries)]
+    queries = list(read_queries(files.queries))
+    query_ids = [query.query_id for query in queries]
     if files.subset:
         wanted = read_subset(files.subset)
         query_ids = [query_id for query_id in query_ids if query_id in wanted]
@@ -28,6 +29,7 @@ def main(job: Job) -> dict[str, Any]:
         query_ids,
         read_doc_ids(files.doc_ids),
         depth=settings.depth,
+        in_collection={query.query_id for query in queries if query.in_collection},
         is_split=settings.dataset.split is not None,
     )
     num_hits = write_run(job.output.run, run, system=job.wildcards["system"])

@@ -2,8 +2,9 @@
 
     python workflow_scripts/queries.py .snakemake/jobs/queries-0123456789abcdef.json
 
-Reads a file of queries (JSON Lines or TSV, plain or gzip), or official files that hold some. Writes
-queries.<name>.jsonl, rejected.jsonl (the rows left out under bad_rows: skip), counts.json, and the manifest.
+Reads a file of queries (JSON Lines or TSV, plain or gzip) and the collection, or official files that hold
+some. Writes queries.<name>.jsonl, rejected.jsonl (the rows left out under bad_rows: skip), counts.json, and
+the manifest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def main(job: Job) -> dict[str, Any]:
         counts: dict[str, Any] = sources.load(dataset).collect_unjudged(folder, official, **options)
         return counts
     (file,) = job.input.files
-    return collect_unjudged(file, folder, **options)
+    is_split = dataset.split is not None
+    texts = {"collection": job.input.collection, "doc_ids": job.input.doc_ids}
+    return collect_unjudged(file, folder, **texts, is_split=is_split, **options)
 
 
 if __name__ == "__main__":

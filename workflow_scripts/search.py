@@ -2,7 +2,8 @@
 
     python workflow_scripts/search.py .snakemake/jobs/search-0123456789abcdef.json
 
-Reads the embeddings of the shard and of the queries. Writes the best rows (int64, counted over the whole
+Reads the embeddings of the shard and of the queries, and the queries: if some are texts of the collection,
+one hit more is found. Writes the best rows (int64, counted over the whole
 collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of queries are kept
 in the work folder until the files are complete. Settings: `depth`, `encode.block_rows`, `compute.threads`,
 `compute.device`, `dataset.split`.
@@ -16,7 +17,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.records import read_doc_ids
+    from condenser.data.records import read_doc_ids, read_queries
     from condenser.data.tokens import shard_rows
     from condenser.files import count_lines, load_npy
     from condenser.retrieve.documents import documents_of_rows
@@ -34,13 +35,14 @@ def main(job: Job) -> dict[str, Any]:
     documents = None
     if settings.dataset.split:
         documents = documents_of_rows(read_doc_ids(files.doc_ids)[first_row:end_row])
+    depth = settings.depth + any(query.in_collection for query in read_queries(files.texts))
     return search_shard(
         files.embeddings,
         files.queries,
         job.output.rows,
         job.output.scores,
         first_row=first_row,
-        depth=settings.depth,
+        depth=depth,
         block_rows=block_rows,
         threads=compute.threads,
         device=device,

@@ -17,6 +17,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -43,6 +44,7 @@ from condenser.data.records import (
     Query,
     qrel_line,
     read_items,
+    texts_in_collection,
     write_items,
     write_passages,
     write_qrels,
@@ -409,6 +411,10 @@ class CanonicalFiles:
                 self._sort_queries(rows, of_splits, answered, written)
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(split, rows_of_split, written[split]))
+            judged_relevant = {
+                qrel.query_id for qrel in kept if qrel.grade > 0 and qrel.query_id == qrel.doc_id
+            }
+            self._mark_texts_of_collection(split, written[split], without=judged_relevant)
             if split in answered and not written[split]:
                 raise self._nothing_left(
                     f"queries with answers in the split {split!r}, got none. Is it the right file?"
@@ -587,6 +593,25 @@ class CanonicalFiles:
             self.tally(file)["kept" if of_splits else "without_judgement"] += 1
             for split in of_splits:
                 written[split][query.query_id] = query
+
+    def _mark_texts_of_collection(
+        self, name: str, queries: dict[str, Query], *, without: Collection[str] = ()
+    ) -> None:
+        """Mark the queries that are texts of the collection themselves, and count them.
+
+        `without` are queries whose own text is judged relevant: it remains in their runs.
+        """
+        texts = {
+            query_id: query.text
+            for query_id, query in queries.items()
+            if query_id in self._doc_ids and query_id not in without
+        }
+        if not texts:
+            return
+        files = (self._ready / name for name in ("collection.jsonl", "doc_ids.txt"))
+        if own_texts := texts_in_collection(texts, *files):
+            self._totals.setdefault("queries_in_collection", {})[name] = len(own_texts)
+            queries.update({one: replace(queries[one], in_collection=True) for one in own_texts})
 
     def _unique_queries(self, rows: Iterable[Row[Query]]) -> Iterator[tuple[str, Query]]:
         """The good queries of one file, and its name."""

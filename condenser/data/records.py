@@ -4,7 +4,7 @@ A canonical file is UTF-8 with one record a line. Only a line feed ends a line: 
 U+2028.
 
 - `collection.jsonl`: `{"doc_id", "title", "text"}`; row i of every later array is line i.
-- `queries.<split>.jsonl`: `{"query_id", "text", "answers"}`.
+- `queries.<split>.jsonl`: `{"query_id", "text", "answers"}`, and `"in_collection": true` of some (`Query`).
 - `qrels.<split>.tsv`: TREC form, `query_id 0 doc_id grade`, tab-separated.
 - `items.<split>.jsonl`: `{"item_id", "texts", "label"}`, pairs or triplets of sentences.
 - runs (`<system>.<split>.trec`): `query_id Q0 doc_id rank score system`, space-separated; ranks begin at 1.
@@ -17,7 +17,7 @@ U+2028.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice, pairwise
 from operator import attrgetter
@@ -47,11 +47,16 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One query; `answers` (of open-domain QA) are strings that a relevant passage contains."""
+    """One query; `answers` (of open-domain QA) are strings that a relevant passage contains.
+
+    `in_collection`: the query is itself a text of the collection, with the same id, as in ArguAna and Quora.
+    No run of the query has this text (`without_own_text`).
+    """
 
     query_id: str
     text: str
     answers: tuple[str, ...] = ()
+    in_collection: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +139,58 @@ def read_passages(path: str | Path, *, first_row: int = 0) -> Iterator[Passage]:
 
 def write_queries(path: str | Path, queries: Iterable[Query]) -> int:
     """Write canonical queries; returns their number."""
-    return _write_json_lines(path, queries)
+    records = (asdict(query) for query in queries)
+    kept = ({key: value for key, value in record.items() if value is not False} for record in records)
+    return _write_lines(path, (json.dumps(record, ensure_ascii=False) for record in kept))
 
 
 def read_queries(path: str | Path) -> Iterator[Query]:
     """The queries of a canonical file, in order."""
     for record in map(json.loads, _lines(path)):
-        yield Query(record["query_id"], record["text"], tuple(record["answers"]))
+        answers, in_collection = tuple(record["answers"]), record.get("in_collection", False)
+        yield Query(record["query_id"], record["text"], answers, in_collection)
+
+
+def without_own_text(
+    hits: Iterable[ScoredDoc], in_collection: Collection[str], *, depth: int
+) -> Iterator[ScoredDoc]:
+    """The first `depth` hits of each query, without the query's own text.
+
+    Source: BEIR's evaluation, which leaves out hits with the id of the query (Thakur et al. 2021).
+
+    Args:
+        hits: grouped by query, best first; `depth` + 1 of each query that is in the collection.
+        in_collection: the ids of the queries that are texts of the collection (`Query.in_collection`).
+    """
+    for query_id, of_query in groupby(hits, key=attrgetter("query_id")):
+        own_id = query_id if query_id in in_collection else None
+        yield from islice((hit for hit in of_query if hit.doc_id != own_id), depth)
+
+
+def comparable(text: str) -> str:
+    """A text without differences in case and white space, to tell whether two texts are the same."""
+    return " ".join(text.casefold().split())
+
+
+def texts_in_collection(
+    queries: Mapping[str, str], collection: Path, doc_ids: Path, *, is_split: bool = False
+) -> set[str]:
+    """The ids of the queries that a collection has as texts with the same id.
+
+    The text is that of the passage, alone or behind its title. Of a collection that is split, documents of
+    one passage are recognised.
+    """
+    own_texts = set[str]()
+    with doc_ids.open("rb") as ids, collection.open("rb") as passages:
+        for line_of_id, line in zip(ids, passages, strict=True):
+            doc_id = line_of_id.decode().removesuffix("\n")
+            doc_id = doc_id.removesuffix("#1") if is_split else doc_id
+            if doc_id in queries:
+                passage = Passage(**json.loads(line))
+                forms = passage.text, f"{passage.title} {passage.text}"
+                if comparable(queries[doc_id]) in map(comparable, forms):
+                    own_texts.add(doc_id)
+    return own_texts
 
 
 def write_items(path: str | Path, items: Iterable[Item]) -> int:

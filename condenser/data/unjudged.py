@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import json_query, tsv_query
-from condenser.data.records import read_queries
+from condenser.data.records import comparable, read_queries, texts_in_collection, write_queries
 from condenser.files import write_json
 
 
-def collect_unjudged(file: Path, folder: Path, *, name: str, bad_rows: str) -> dict[str, Any]:
+def collect_unjudged(
+    file: Path, folder: Path, *, collection: Path, doc_ids: Path, is_split: bool, name: str, bad_rows: str
+) -> dict[str, Any]:
     """Write `queries.<name>.jsonl`, `rejected.jsonl` and `counts.json` into `folder`; gives the counts.
+
+    Queries that are texts of the collection themselves are marked, and counted as `queries_in_collection`.
 
     `file` is JSON Lines if its name says so (`_id`, `text`), else `id<tab>text`; each also as gzip.
 
@@ -24,6 +29,13 @@ def collect_unjudged(file: Path, folder: Path, *, name: str, bad_rows: str) -> d
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         files.write_unjudged(name, files.rows(file, json_query if is_json else tsv_query))
         counts = {key: files.counts[key] for key in ("files", "rejected", "queries")}
+    written = folder / f"queries.{name}.jsonl"
+    queries = {query.query_id: query for query in read_queries(written)}
+    texts = {query_id: query.text for query_id, query in queries.items()}
+    if own_texts := texts_in_collection(texts, collection, doc_ids, is_split=is_split):
+        counts["queries_in_collection"] = {name: len(own_texts)}
+        queries.update({one: replace(queries[one], in_collection=True) for one in own_texts})
+        write_queries(written, queries.values())
     write_json(folder / "counts.json", counts)
     return counts
 
@@ -38,10 +50,6 @@ def new_queries(queries: Path, known: Sequence[Path]) -> frozenset[str]:
     for file in known:
         for query in read_queries(file):
             ids.add(query.query_id)
-            texts.add(_plain(query.text))
+            texts.add(comparable(query.text))
     found = (query for query in read_queries(queries) if query.query_id not in ids)
-    return frozenset(query.query_id for query in found if _plain(query.text) not in texts)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return frozenset(query.query_id for query in found if comparable(query.text) not in texts)

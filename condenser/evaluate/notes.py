@@ -46,6 +46,12 @@ def notes_of_table(
     lines = [
         f"{of_place[name]}{line}" for name, of_set in counts.items() if (line := describe_left_out(of_set))
     ]
+    lines += [
+        f"{of_place[name]}{count:,} {split} queries are texts of the collection (same id, same text): no "
+        "ranking has a query's own text."
+        for name, of_set in counts.items()
+        for split, count in of_set.get("queries_in_collection", {}).items()
+    ]
     several = len(noted["texts"]) > len({entry["dataset"] for entry in noted["texts"]})
     for entry in noted["texts"]:
         whose = f"{', '.join(entry['systems'])}: " if several else ""

@@ -27,7 +27,15 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from condenser.data.expansions import expanded
-from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, read_run, write_run
+from condenser.data.records import (
+    Query,
+    ScoredDoc,
+    read_passages,
+    read_queries,
+    read_run,
+    without_own_text,
+    write_run,
+)
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
@@ -324,7 +332,8 @@ def search_bm25(
 ) -> dict[str, int]:
     """Write the BM25 run of all queries of a file: at most `depth` hits each, best first.
 
-    Of a collection that is split, a hit is a document, by its best passage (`condenser.data.passages`).
+    Of a collection that is split, a hit is a document, by its best passage (`condenser.data.passages`). Of
+    queries that are texts of the collection their own text is left out (`without_own_text`).
 
     `language` is that of the index. A query is a bag of words, with those that the file `expansions` has for
     it: no character in it is an operator. Scores are
@@ -341,18 +350,20 @@ def search_bm25(
     """
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
+    in_collection = {query.query_id for query in queries if query.in_collection}
+    found_depth = depth + bool(in_collection)
     of_expansions: Counter[str] = Counter()
     read = _expanded(((one.query_id, one.text) for one in queries), expansions, expansion, of_expansions)
     queries = [Query(query_id, text) for query_id, text in read]
-    per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
+    per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // found_depth))
     options = {
         **{"index": index, "language": language, "threads": threads},
-        **{"bm25.k1": k1, "bm25.b": b, "hits": depth},
+        **{"bm25.k1": k1, "bm25.b": b, "hits": found_depth},
     }
     blocks = {}
     with full_disk_named(work_folder), Progress("BM25", total=len(queries), unit="queries") as progress:
         for start in range(0, len(queries), per_block):
-            block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
+            block = work_folder / f"queries-{start:09}-depth-{found_depth}.trec"
             count = min(per_block, len(queries) - start)
             mark = block.with_suffix(".json")
             if not is_finished(mark, [block]):
@@ -362,7 +373,10 @@ def search_bm25(
             blocks[start] = block
             progress.advance(count)
     found: set[str] = set()
-    num_hits = write_run(run_file, _read_blocks(blocks, queries, found), system=system)
+    hits = _read_blocks(blocks, queries, found)
+    if in_collection:
+        hits = without_own_text(hits, in_collection, depth=depth)
+    num_hits = write_run(run_file, hits, system=system)
     return {
         **{"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits},
         **of_expansions,

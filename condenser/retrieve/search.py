@@ -6,7 +6,7 @@ FAISS searches on the processor (`condenser.retrieve.exact`, with what both keep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Int64
 
-from condenser.data.records import ScoredDoc
+from condenser.data.records import ScoredDoc, without_own_text
 from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
@@ -133,13 +133,20 @@ def merged_run(
     doc_ids: Sequence[str],
     *,
     depth: int,
+    in_collection: Collection[str] = (),
     is_split: bool = False,
 ) -> Iterator[ScoredDoc]:
     """The run of all shards together: the `depth` best of each query, ties to the lower row.
 
+    Of queries `in_collection` their own text is left out (`without_own_text`).
+
     `parts` are the (rows, scores) files of the shards, in their order. Of a collection that is split, the run
     names documents; one whose passages lie in two shards stands once.
     """
+    if in_collection:
+        deeper = merged_run(parts, query_ids, doc_ids, depth=depth + 1, is_split=is_split)
+        yield from without_own_text(deeper, in_collection, depth=depth)
+        return
     arrays = [(load_npy(rows), load_npy(scores)) for rows, scores in parts]
     step = max(1, HITS_AT_ONCE // max(1, sum(rows.shape[1] for rows, _ in arrays)))
     with Progress("merge", total=len(query_ids), unit="queries") as progress:

@@ -70,6 +70,7 @@ rule search:
     input:
         embeddings="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.npy",
         queries="results/{dataset}/systems/{system}/{variant}/embeddings/queries.{split}.npy",
+        texts=data("queries.{split}.jsonl"),
         doc_ids=data("doc_ids.txt"),
     output:
         rows="results/{dataset}/systems/{system}/{variant}/search/{split}.{shard}.rows.npy",

@@ -218,6 +218,21 @@ def test_scores_are_those_of_the_formula(tmp_path):
         assert hit.score == pytest.approx(score, abs=5.1e-5)  # Anserini rounds to four decimals
 
 
+def test_a_run_has_its_depth_without_the_own_text_of_a_query(tmp_path):
+    passages = [Passage(f"d{count}", "", "salt " * (5 - count)) for count in range(4)]
+    write_passages(tmp_path / "c.jsonl", passages)
+    index_collection(tmp_path / "c.jsonl", tmp_path / "index", threads=1, heap_mb=200)
+    write_queries(tmp_path / "q.jsonl", [Query("d0", "salt", in_collection=True), Query("d1", "salt")])
+    search_bm25(
+        *(tmp_path / "index", tmp_path / "q.jsonl", tmp_path / "run"),
+        **{"k1": 0.82, "b": 0.0, "depth": 2, "threads": 1, "heap_mb": 200},
+        work_folder=tmp_path / "work",
+        system="bm25",
+    )
+    hits = [(hit.query_id, hit.doc_id) for hit in read_run(tmp_path / "run")]
+    assert hits == [("d0", "d1"), ("d0", "d2"), ("d1", "d0"), ("d1", "d1")]
+
+
 @pytest.mark.slow
 def test_a_passage_of_a_title_alone_is_found_by_it(tmp_path):
     write_passages(tmp_path / "c.jsonl", [Passage("a", "zeppelin", ""), Passage("b", "", "river")])

@@ -106,6 +106,25 @@ def test_texts_that_occur_again_under_other_ids_are_kept_counted_and_said(tmp_pa
     assert "passages with the title and text of an earlier one: 2 of 4" in caplog.text
 
 
+def test_a_query_that_is_a_text_of_the_collection_is_marked_unless_its_text_is_judged_relevant(tmp_path):
+    files = {
+        name: "".join(
+            f'{{"_id": "{one}", "text": "{text}"}}\n' for one, text in zip("abc", texts, strict=True)
+        )
+        for name, texts in (("corpus.jsonl", ("One.", "two", "3")), ("queries.jsonl", ("one.", "TWO", "4")))
+    } | {
+        "qrels/train.tsv": "query-id\tcorpus-id\tscore\na\tb\t1\na\ta\t0\nc\ta\t1\n",
+        "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nb\tb\t1\nb\ta\t1\n",
+    }
+    counts = sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **files))
+    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.train.jsonl")] == [
+        True,
+        False,
+    ]
+    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.dev.jsonl")] == [False]
+    assert counts["queries_in_collection"] == {"train": 1}
+
+
 def test_a_text_under_another_title_is_another_text(tmp_path, caplog):
     rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\n"
     counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))

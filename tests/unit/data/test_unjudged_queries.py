@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from condenser.data.records import Query, read_queries, write_queries
+from condenser.data.records import Passage, Query, read_queries, write_passages, write_queries
 from condenser.data.unjudged import collect_unjudged, new_queries
 from configs import sources
 
@@ -16,9 +17,22 @@ JSON_LINES = '{"_id": "q1", "text": "first?"}\n{"_id": "q2", "text": "second?", 
 TABLE = "q1\tfirst?\nq2\tsecond?\n"
 
 
-def collected(folder: Path, name: str, content: str | bytes, *, bad_rows: str = "strict") -> dict:
+def collected(
+    folder: Path,
+    name: str,
+    content: str | bytes,
+    *,
+    bad_rows: str = "strict",
+    passages: Sequence[Passage] = (),
+    is_split: bool = False,
+) -> dict:
     (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    return collect_unjudged(folder / name, folder / "out", name="log", bad_rows=bad_rows)
+    write_passages(folder / "collection.jsonl", passages)
+    (folder / "doc_ids.txt").write_text("".join(f"{one.doc_id}\n" for one in passages))
+    texts = {"collection": folder / "collection.jsonl", "doc_ids": folder / "doc_ids.txt"}
+    return collect_unjudged(
+        folder / name, folder / "out", **texts, is_split=is_split, name="log", bad_rows=bad_rows
+    )
 
 
 @pytest.mark.parametrize(
@@ -76,6 +90,21 @@ def test_bad_rows_that_may_be_skipped_are_left_out_counted_and_listed(tmp_path: 
     assert counts["files"]["log.tsv"] == {"rows": 4, "kept": 2, "rejected": 2} and counts["rejected"] == 2
     listed = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
     assert [json.loads(line)["line"] for line in listed] == [2, 3]
+
+
+@pytest.mark.parametrize("is_split", [False, True])
+def test_a_query_that_is_a_text_of_the_collection_is_marked_and_counted(
+    tmp_path: Path, is_split: bool
+) -> None:
+    """By id and text together; a title alone is no text: such a passage may be the answer."""
+    texts = {"q1": ("", "FIRST? "), "q2": ("Second?", "It is."), "q3": ("The", "third?"), "q4": ("", "other")}
+    end = "#1" if is_split else ""
+    passages = [Passage(f"{doc_id}{end}", *of_doc) for doc_id, of_doc in texts.items()]
+    log = "q1\tfirst?\nq2\tsecond?\nq3\tthe third?\nq4\tfourth?\n"
+    counts = collected(tmp_path, "log.tsv", log, passages=passages, is_split=is_split)
+    queries = read_queries(tmp_path / "out" / "queries.log.jsonl")
+    assert [query.query_id for query in queries if query.in_collection] == ["q1", "q3"]
+    assert counts["queries_in_collection"] == {"log": 2}
 
 
 def test_a_file_of_queries_must_be_there_before_anything_runs(tmp_path: Path) -> None:

@@ -84,6 +84,18 @@ def whole_numbers(random: np.random.Generator, ids: Sequence[str]) -> tuple[np.n
     return queries, passages
 
 
+@pytest.mark.parametrize("is_split", [True, False])
+def test_a_run_has_its_depth_without_the_own_text_of_a_query(tmp_path: Path, is_split: bool) -> None:
+    ids = ["d0#1", "d0#2", "d1#1", "d2#1", "d3#1"] if is_split else ["d0", "d1", "d2", "d3"]
+    rows, scores = np.arange(len(ids))[None].repeat(2, 0), -np.arange(len(ids), dtype=np.float32)[None]
+    save_npy(tmp_path / "rows.npy", rows)
+    save_npy(tmp_path / "scores.npy", scores.repeat(2, 0))
+    parts = [(tmp_path / "rows.npy", tmp_path / "scores.npy")]
+    run = merged_run(parts, ["d0", "q"], ids, depth=2, in_collection={"d0"}, is_split=is_split)
+    hits = [(hit.query_id, hit.doc_id) for hit in run]
+    assert hits == [("d0", "d1"), ("d0", "d2"), ("q", "d0"), ("q", "d1")]
+
+
 @pytest.mark.parametrize("device", [None, torch.device("cpu")], ids=["FAISS", "PyTorch"])
 @pytest.mark.parametrize("depth", [1, 3, 10, 1000])
 @pytest.mark.parametrize("seed", range(2))
