@@ -59,7 +59,7 @@ def settings_of(job: str, config: Config, dataset: str = "msmarco") -> dict[str,
     A model that needs the head of another gets a new one of the same shape.
     """
     if job in ("train", "encode"):
-        recipe: dict[str, Any] = plain(experiment.recipe(config, config.datasets[dataset].recipe))
+        recipe: dict[str, Any] = plain(experiment.recipe(config, dataset))
         return recipe | plain(config.encode) if job == "encode" else recipe
     settings: dict[str, Any] = plain(config.models[job])
     entries = (plain(config.models[name]) for name in experiment.chain(config, job))

@@ -14,7 +14,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from condenser.settings import (
-    AUTO,
     LARGEST,
     Block,
     Count,
@@ -22,6 +21,7 @@ from condenser.settings import (
     EachOnce,
     Epochs,
     HomePath,
+    Lengths,
     Name,
     Names,
     NotNegative,
@@ -51,23 +51,6 @@ class Downloads(Block):
     mirror: HomePath | None
     retries: Whole
     timeout_s: Positive
-
-
-def _tokens_or_auto(value: Any) -> Any:
-    """One message, where a union of types would give one for each."""
-    if value == AUTO or (type(value) is int and 3 <= value <= 512):
-        return value
-    raise ValueError(f"expected a whole number from 3 to 512 or {AUTO}, got {reprlib.repr(value)}")
-
-
-TokensOrAuto = Annotated[int | str, PlainValidator(_tokens_or_auto)]
-
-
-class Lengths(Block):
-    """Tokens that are read of a text; `auto` is chosen by the texts (`condenser.data.lengths`)."""
-
-    query: TokensOrAuto
-    passage: TokensOrAuto
 
 
 class AutoLengths(Block):
@@ -117,7 +100,7 @@ class FineTuning(Optimiser):
     """What the training of a retriever reads of its recipe."""
 
     tied: bool
-    lengths: Lengths
+    lengths: Lengths = Field(default_factory=Lengths)  # null: those of the data set
     passages_per_query: Count  # 1: a positive alone, and those of the other queries in the batch
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default

@@ -29,7 +29,6 @@ from condenser.blocks import (
     Extracted,
     Extraction,
     Generated,
-    Lengths,
     Metrics,
     Notes,
     Report,
@@ -39,7 +38,7 @@ from condenser.blocks import (
 )
 from condenser.files import atomic_write, json_bytes, sha256_text
 from condenser.manifest import SUFFIX, Manifest
-from condenser.settings import Block, PartlyJudgedTexts, Pretraining, Settings, System, partly
+from condenser.settings import Block, Lengths, PartlyJudgedTexts, Pretraining, Settings, System, partly
 from condenser.shards import encoder_files, prefix_of, shard_files
 
 KEPT = ("log.jsonl",)  # of partial work, when the result is made

@@ -194,6 +194,26 @@ class Optimiser(Block):
         return self
 
 
+def _tokens_or_auto(value: Any) -> Any:
+    """One message, where a union of types would give one for each."""
+    if value in (None, AUTO) or (type(value) is int and 3 <= value <= LARGEST):
+        return value
+    raise ValueError(f"expected a whole number of at least 3, {AUTO} or null, got {reprlib.repr(value)}")
+
+
+TokensOrAuto = Annotated[int | str | None, PlainValidator(_tokens_or_auto)]
+
+
+class Lengths(Block):
+    """Tokens that are read of a text; `auto` is chosen by the texts (`condenser.data.lengths`).
+
+    Where a recipe has null, the data set's number counts, and where that is null, too, `auto`.
+    """
+
+    query: TokensOrAuto = None
+    passage: TokensOrAuto = None
+
+
 class Texts(Block):
     """The keys of every data set."""
 
@@ -233,13 +253,15 @@ class Split(Block):
 class PartlyJudgedTexts(Texts):
     """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
-    `recipe` says how retrievers are fine-tuned on it; `documents` names a data set of longer texts that its
-    models are pre-trained on; `measures` and `relevant_grade` replace those of the configuration's block
-    `metrics`; `other_eval_splits` are evaluation sets besides the main one; `queries` names files of queries
-    without judgements. `split` cuts documents into passages (`condenser.data.passages`).
+    `recipe` says how retrievers are fine-tuned on it; `lengths` are tokens that are read of its texts, unless
+    the recipe has numbers; `documents` names a data set of longer texts that its models are pre-trained on;
+    `measures` and `relevant_grade` replace those of the configuration's block `metrics`; `other_eval_splits`
+    are evaluation sets besides the main one; `queries` names files of queries without judgements. `split`
+    cuts documents into passages (`condenser.data.passages`).
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
+    lengths: Lengths = Field(default_factory=Lengths)
     documents: DatasetName | None = None  # its own collection
     train_split: Name | None = "train"
     eval_split: Name | None = "dev"

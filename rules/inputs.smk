@@ -349,8 +349,7 @@ def lengths_if_auto(*texts):
 
     def of(wildcards):
         system = config.systems[wildcards.system]
-        recipe = experiment.recipe_name(config, wildcards.dataset)
-        lengths = experiment.recipe(config, recipe, system).lengths
+        lengths = experiment.recipe(config, wildcards.dataset, system).lengths
         if AUTO in [getattr(lengths, text) for text in texts]:
             return lengths_file(wildcards.dataset, initial_of(wildcards))
         return []
@@ -429,8 +428,7 @@ def rows_that_fit(wildcards):
 def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
-    name = experiment.recipe_name(config, wildcards.dataset)
-    recipe = experiment.recipe(config, name, config.systems[wildcards.system])
+    recipe = experiment.recipe(config, wildcards.dataset, config.systems[wildcards.system])
     if not recipe.negatives.without_answers or sources.example_files(dataset, wildcards.system):
         return []
     return f"results/{wildcards.dataset}/data/collection.jsonl"

@@ -38,12 +38,14 @@ def check_rows_fit(config: Config) -> None:
         rows: dict[str, int] = {}
         for of, dataset in config.datasets.items():
             if hasattr(dataset, "recipe") and experiment.fits(config, name, of) and not sources.task(dataset):
-                recipe = experiment.recipe(config, dataset.recipe, system)
+                recipe = experiment.recipe(config, of, system)
                 for text in ("passage", "query"):
-                    if (
-                        length := getattr(recipe.lengths, text)
-                    ) != AUTO:  # that is at most what the backbone takes
-                        rows[f"recipes.{dataset.recipe}.lengths.{text}"] = length
+                    length = getattr(recipe.lengths, text)
+                    key = f"recipes.{dataset.recipe}.lengths.{text}"
+                    if getattr(dataset.lengths, text) == length:
+                        key = f"datasets.{of}.lengths.{text}"
+                    if length != AUTO:  # `auto` never exceeds the backbone's positions
+                        rows[key] = length
         for model in chain[:-1]:
             settings = config.models[model]
             objective = kinds.load(OBJECTIVES, settings.objective)
@@ -76,7 +78,7 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         longest_row = kinds.load(SYSTEMS, entry.kind).longest_row
-        settings = experiment.recipe(config, recipe, entry)
+        settings = experiment.recipe(config, dataset, entry)
         if hasattr(
             settings, "lengths"
         ):  # auto takes what is left, which must be a token between the specials

@@ -398,7 +398,7 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
 def _has_two_encoders(model: Any, config: Config) -> bool:
     """Whether the system that a checkpoint is made of has one for queries and one for passages."""
     system = config.systems[model.system]
-    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
+    recipe = experiment.recipe(config, model.dataset, system)
     return system.kind == "biencoder" and not recipe.tied
 
 

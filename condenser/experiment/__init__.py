@@ -14,7 +14,7 @@ from typing import Any
 from condenser import kinds
 from condenser.blocks import Config, Denoise, Metrics
 from condenser.data import sources
-from condenser.settings import UNTRAINED, merged_training, partly, plain
+from condenser.settings import AUTO, UNTRAINED, Lengths, merged_training, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 
 OWN = "collection"
@@ -229,7 +229,7 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
     A system that sorts the hits of others anew has no more than they have.
     """
     entry = config.systems[system]
-    depths: list[int] = [getattr(recipe(config, recipe_name(config, dataset), entry).depth, purpose)]
+    depths: list[int] = [getattr(recipe(config, dataset, entry).depth, purpose)]
     if reorders := getattr(kinds.load(SYSTEMS, entry.kind), "reorders", None):
         depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
         depths.append(getattr(entry, "depth", depths[0]))
@@ -350,13 +350,20 @@ def recipe_name(config: Config, dataset: str) -> str:
     return getattr(config.datasets[dataset], "recipe", None) or config.recipe
 
 
-def recipe(config: Config, name: str, system: Any = None) -> Any:
-    """A recipe, with the values of a system for the keys that it replaces (`merged_training`)."""
-    given = config.recipes[name]
+def recipe(config: Config, dataset: str, system: Any = None) -> Any:
+    """The recipe of a data set, with the values of a system for the keys that it replaces.
+
+    Its `lengths` are complete: where it has null, the data set's number stands, or else `auto`.
+    """
+    given = config.recipes[recipe_name(config, dataset)]
     changes = getattr(system, "recipe", None) or {}
     made = partly(type(given), merged_training(plain(given), changes)) if changes else copy(given)
     for length in ("epochs", "updates"):
         vars(made).setdefault(length, None)
+    if hasattr(made, "lengths"):
+        of_dataset = vars(getattr(config.datasets[dataset], "lengths", None) or Lengths())
+        lengths = {key: value or of_dataset[key] or AUTO for key, value in vars(made.lengths).items()}
+        made.lengths = partly(Lengths, lengths)
     return made
 
 

@@ -24,7 +24,6 @@ from condenser.experiment import (
     ranking_variant,
     ranks,
     recipe,
-    recipe_name,
     root,
     run_depth,
     starts_from,
@@ -133,7 +132,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         for of, split in columns.places(places):
             if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
                 continue
-            settings = recipe(config, recipe_name(config, of), system)
+            settings = recipe(config, of, system)
             about = {
                 **{"dataset": of, "model": root(config, initial), "lengths": plain(settings.lengths)},
                 "in_one_row": hasattr(kinds.load(SYSTEMS, system.kind), "longest_row"),
@@ -154,7 +153,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
                 rounds.append(other)
             for one in reversed(rounds):
                 if is_trained(config, one):
-                    of_system = recipe(config, recipe_name(config, dataset), config.systems[one])
+                    of_system = recipe(config, dataset, config.systems[one])
                     size = getattr(of_system, "soup", 1)
                     soup = {"soup": size} if size > 1 else {}
                     made.append({"system": one, "variant": ranking_variant(config, one, name), **soup})
@@ -272,6 +271,6 @@ def _shown(config: Config, dataset: str, system: str, *, label: str | None = Non
     if (initial := initial_model(config, system)) is not None:
         shown["backbone"] = display_name(config.models[root(config, initial)])
     if is_measured(config, dataset) and is_trained(config, system):
-        settings = recipe(config, config.datasets[dataset].recipe, entry)
+        settings = recipe(config, dataset, entry)
         shown["batch_size"] = settings.batch_size * getattr(settings, "passages_per_query", 1)
     return shown

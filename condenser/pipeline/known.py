@@ -78,7 +78,7 @@ class Known:
     def _system(self, dataset: str, system: str) -> dict[str, Any]:
         config, entry = self.config, self.config.systems[system]
         usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
-        recipe = experiment.recipe(config, experiment.recipe_name(config, dataset), entry)
+        recipe = experiment.recipe(config, dataset, entry)
         settings = {**vars(config), "system": entry, "recipe": recipe}
         depth = experiment.run_depth(config, dataset, system, purpose="eval")
         pattern = _variants_of(config, system)

@@ -354,13 +354,12 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
     if "dataset" in wildcards:
         dataset = config.datasets[wildcards["dataset"]]
-        named = experiment.recipe_name(config, wildcards["dataset"])
-        seen.lengths = getattr(config.recipes[named], "lengths", None)
+        seen.lengths = getattr(experiment.recipe(config, wildcards["dataset"]), "lengths", None)
         seen.metrics = experiment.metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen.dataset = sources.settings_of_collect(dataset)
     if dataset is not None and (hasattr(dataset, "recipe") or system is not None):
         ranked = sources.task(dataset) is None
-        asked = experiment.recipe(config, named, system)
+        asked = experiment.recipe(config, wildcards["dataset"], system)
         if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
             asked.epochs, asked.updates = by_size[seen.train_queries], None
         if ranked and system is not None and not experiment.is_trained(config, wildcards["system"]):

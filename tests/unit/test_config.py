@@ -180,11 +180,26 @@ def test_a_data_set_that_names_no_recipe_has_the_one_of_all(config: Config) -> N
 
 def test_a_system_replaces_keys_of_its_data_sets_recipe(config: Config) -> None:
     checked = validated(changed(config, "systems.condenser-round1.recipe", {"lengths": {"query": 24}}))
-    recipe = experiment.recipe(checked, "marco", checked["systems"]["condenser-round1"])
+    recipe = experiment.recipe(checked, "msmarco", checked["systems"]["condenser-round1"])
     assert recipe["lengths"] == {"query": 24, "passage": 128}
-    assert (
-        experiment.recipe(checked, "marco", checked["systems"]["condenser-round2"])["lengths"]["query"] == 32
-    )
+    other = experiment.recipe(checked, "msmarco", checked["systems"]["condenser-round2"])
+    assert other["lengths"]["query"] == 32
+
+
+def test_lengths_are_the_recipes_or_the_data_sets_or_auto(config: Config) -> None:
+    """A user's own collection is not cut at the lengths of MS MARCO."""
+    config["datasets"]["mine"] = {"source": "beir", "path": "tests/data/tiny"}
+
+    def lengths(**changes: Any) -> Any:
+        for key, value in changes.items():
+            part = config["recipes"]["marco"] if key == "recipe" else config["datasets"]["mine"]
+            part["lengths"] = value
+        return experiment.recipe(validated(config), "mine")["lengths"]
+
+    assert lengths() == {"query": "auto", "passage": "auto"}
+    assert lengths(dataset={"passage": 200}) == {"query": "auto", "passage": 200}
+    assert lengths(recipe={"passage": 300, "query": None}) == {"query": "auto", "passage": 300}
+    assert lengths(dataset={"query": 20}) == {"query": 20, "passage": 300}
 
 
 TABLE = "tables.table2"
@@ -208,8 +223,8 @@ TRAINED_LATE = {
         ("recipes.marco.lengths.pasage", 1,
          "recipes.marco.lengths.pasage: unknown key. Did you mean passage?"),
         ("recipes.marco.lengths.passage", "all",
-         "recipes.marco.lengths.passage: expected a whole number from 3 to 512 or auto, got 'all'"),
-        ("recipes.marco.lengths.query", 513, "expected a whole number from 3 to 512 or auto, got 513"),
+         "recipes.marco.lengths.passage: expected a whole number of at least 3, auto or null, got 'all'"),
+        ("recipes.marco.lengths.query", 2, "expected a whole number of at least 3, auto or null, got 2"),
         ("recipies", {}, "recipies: unknown key. Did you mean recipes?"),
         ("recipe", "rpd", "recipe: expected one of marco, dpr, stsb, wikisection, nli, got 'rpd'."),
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
@@ -853,7 +868,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
         "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
-        "queries": None, "split": None,
+        "queries": None, "split": None, "lengths": {"query": None, "passage": None},
     }  # fmt: skip
 
 

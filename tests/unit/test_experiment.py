@@ -195,11 +195,11 @@ def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
 
 
 def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
-    assert experiment.recipe(CONFIG, "marco", CONFIG["systems"]["round2"]) == {
+    assert experiment.recipe(CONFIG, "mine", CONFIG["systems"]["round2"]) == {
         **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **LENGTHS},
         **{"epochs": None, "updates": None},
     }
-    of_bm25 = experiment.recipe(CONFIG, "marco", CONFIG["systems"]["bm25"])
+    of_bm25 = experiment.recipe(CONFIG, "mine", CONFIG["systems"]["bm25"])
     assert of_bm25 == CONFIG["recipes"]["marco"] | {"epochs": None, "updates": None}
 
 

@@ -51,7 +51,9 @@ from condenser.settings import partly
 
 FOLDER = "data/sources"
 log = logging.getLogger("condenser")
-_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits", "queries")
+_NOT_COLLECTED = (
+    *("recipe", "lengths", "documents", "measures", "relevant_grade", "other_eval_splits", "queries"),
+)
 
 
 @dataclass(frozen=True)
