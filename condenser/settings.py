@@ -201,7 +201,7 @@ def _tokens_or_auto(value: Any) -> Any:
     raise ValueError(f"expected a whole number of at least 3, {AUTO} or null, got {reprlib.repr(value)}")
 
 
-TokensOrAuto = Annotated[int | str | None, PlainValidator(_tokens_or_auto)]
+TokensOrAuto = Annotated[Any, PlainValidator(_tokens_or_auto)]  # int, "auto" or None
 
 
 class Lengths(Block):
