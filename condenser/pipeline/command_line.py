@@ -10,13 +10,13 @@ rules/configfiles.smk checks them again, for whoever starts Snakemake otherwise.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -24,85 +24,132 @@ PROGRAMS_KEY = "__use_yte__"
 """With this key at its top, Snakemake evaluates the expressions in a configuration file as Python."""
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
+_MOST_LEVELS, _MOST_VALUES = 50, 100_000  # of a configuration file
+_TOO_LARGE = f"more than {_MOST_LEVELS} levels or {_MOST_VALUES:,} values"
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML as data. Each fault is a YAMLError with its place, also too many levels and wrong values."""
+
+    _level = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._level += 1
+        if self._level > _MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, _TOO_LARGE, self.peek_event().start_mark)
+        node = super().compose_node(parent, index)
+        self._level -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except Exception as error:  # PyYAML raises any: a ValueError of 2026-02-30, a KeyError of !!bool x
+            problem = f"{str(node.value)!r:.80} is no {node.tag.rpartition(':')[2]}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 def check_overlay(file: Path) -> None:
     """Refuse a configuration file that is missing, empty or broken, is a program, or gives a key twice.
 
-    YAML would silently drop the settings of a key's first place.
+    The file is read as Snakemake reads it: as JSON if Python's reader accepts it, else as YAML. Both readers
+    would silently drop the settings of a key's first place.
 
     Raises:
         ValueError: `file:line: what was expected, what came. What to do.`
     """
-    if not file.is_file():
-        raise ValueError(
-            f"{file}: expected a configuration file, found none (relative to where snakemake runs)."
-        )
     try:
-        # JSON may be indented by tabs, which YAML refuses
-        text = file.read_text(encoding="utf-8").replace("\t", " ")
+        if not file.is_file():
+            raise ValueError(
+                f"{file}: expected a configuration file, found none (relative to where snakemake runs)."
+            )
+        text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = file.read_bytes()[: error.start].count(b"\n") + 1
         raise ValueError(f"{file}:{line}: expected UTF-8, got other bytes. Save the file as UTF-8.") from None
+    except OSError as error:
+        raise ValueError(f"{file}: expected a configuration file ({error.strerror}).") from None
     try:
-        top = yaml.compose(text, Loader=yaml.SafeLoader)
+        content = _content(file, text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        line = mark.line + 1 if mark else 1
+        line = (mark.line if mark else text.count("\n", 0, getattr(error, "position", 0))) + 1
         problem = getattr(error, "problem", None) or "a character that is not allowed"
+        if isinstance(error, yaml.constructor.ConstructorError):
+            raise ValueError(
+                f"{file}:{line}: expected texts, numbers, lists and blocks, got something else "
+                f"({problem:.200}). Write it as plain YAML."
+            ) from None
         raise ValueError(
-            f"{file}:{line}: expected YAML, got a fault of syntax ({problem}). "
-            "Look for an open bracket or quote, a missing colon or a wrong indentation, here or above."
+            f"{file}:{line}: expected YAML, got a fault of syntax ({problem:.200}). Look for an open "
+            "bracket or quote, a missing colon, a tab or a wrong indentation, here or above."
         ) from None
-    if top is None:
+    if content is None:
         raise ValueError(f"{file}:1: expected keys such as datasets, got an empty file. Write your settings.")
-    if not isinstance(top, yaml.MappingNode):
-        kind = "a list" if isinstance(top, yaml.SequenceNode) else "a single value"
+
+
+def _content(file: Path, text: str) -> Any:
+    """What Snakemake would read from the text of a configuration file.
+
+    Raises:
+        ValueError: it is no block of keys, is a program, or gives a key twice.
+        YAMLError: it cannot be read.
+    """
+    content, is_json = None, True
+    try:
+        content = json.loads(text)
+    except RecursionError:  # of JSON, whose levels are counted below
+        pass
+    except ValueError:
+        is_json = False
+    # YAML refuses the tabs that JSON may have between its words; there are none within them
+    loader = _Loader(text.replace("\t", " ") if is_json else text)
+    if (top := loader.get_single_node()) is None:
+        return None
+    _refuse_second_keys(file, top)
+    if not is_json:
+        content = loader.construct_document(top)
+    if not isinstance(content, dict):
+        kind = "a list" if isinstance(content, list) else "a single value"
         raise ValueError(
             f"{file}:{top.start_mark.line + 1}: expected keys such as datasets at the top, got {kind}. "
             "Is this a configuration file?"
         )
-    _refuse_program(file, text)
-    _refuse_second_keys(file, top)
-
-
-def _refuse_program(file: Path, text: str) -> None:
-    """Refuse YAML in which Snakemake would evaluate Python, or that builds an object that is no data.
-
-    Snakemake reads JSON as JSON, where no key is special.
-    """
-    with contextlib.suppress(ValueError):
-        json.loads(text)
-        return
-    try:
-        content = yaml.safe_load(text)
-    except yaml.constructor.ConstructorError as error:
-        line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ValueError(
-            f"{file}:{line}: expected texts, numbers, lists and blocks, got something else "
-            f"({error.problem}). Write it as plain YAML."
-        ) from None
     if PROGRAMS_KEY in content:
-        lines = [number for number, line in enumerate(text.splitlines(), start=1) if PROGRAMS_KEY in line]
+        lines = [key.start_mark.line + 1 for key, _ in top.value if key.value == PROGRAMS_KEY]
         raise ValueError(
             f"{file}:{lines[0] if lines else 1}: {PROGRAMS_KEY}: expected settings, got a file in which "
             "Snakemake would evaluate Python. Remove the key, and see what else the file asks for."
         )
+    return content
 
 
-def _refuse_second_keys(file: Path, top: yaml.MappingNode) -> None:
-    waiting: list[tuple[str, yaml.Node]] = [("", top)]
-    seen = set()  # an anchor may stand in many places
+def _refuse_second_keys(file: Path, top: yaml.Node) -> None:
+    """Refuse a key that a block has twice.
+
+    Each place of an anchor counts: anchors within anchors may stand for a block without end.
+
+    Raises:
+        ValueError: there is one.
+        YAMLError: the file stands for too many values, or for too many levels.
+    """
+    waiting: list[tuple[str, yaml.Node, int]] = [("", top, 1)]
+    num_values = 0
     while waiting:
-        above, node = waiting.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-            continue
-        seen.add(id(node))
+        above, node, level = waiting.pop()
+        num_values += 1
+        if level > _MOST_LEVELS or num_values > _MOST_VALUES:
+            raise yaml.composer.ComposerError(None, None, _TOO_LARGE, node.start_mark)
         if isinstance(node, yaml.SequenceNode):
-            waiting += [(above, item) for item in node.value]
+            waiting += [(above, item, level + 1) for item in node.value]
+        if not isinstance(node, yaml.MappingNode):
             continue
         line_of: dict[str, int] = {}
         for name, value in node.value:
+            if not isinstance(name, yaml.ScalarNode):
+                raise yaml.constructor.ConstructorError(None, None, "a key that is no text", name.start_mark)
             key, line = f"{above}{name.value}", name.start_mark.line + 1
             if key in line_of:
                 raise ValueError(
@@ -110,7 +157,7 @@ def _refuse_second_keys(file: Path, top: yaml.MappingNode) -> None:
                     "Put the settings of both under one."
                 )
             line_of[key] = line
-            waiting.append((f"{key}.", value))
+            waiting.append((f"{key}.", value, level + 1))
 
 
 def overlays_of(arguments: Sequence[str]) -> list[str]:
@@ -130,7 +177,7 @@ def overlays_of(arguments: Sequence[str]) -> list[str]:
             _, sign, file = word.partition("=")
             given.append([file] if sign else [])
             is_file = not sign
-        elif word.startswith("-"):
+        elif word.startswith("-") and not (is_file and Path(word).is_file()):  # -1 is a file for argparse
             is_file = False
         elif is_file:
             given[-1].append(word)
@@ -178,7 +225,7 @@ def main() -> None:
     """Start Snakemake, unless its command line has a fault. Ctrl-C before the first job is status 130."""
     try:
         check(sys.argv[1:])
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     interrupted = Interrupted()
     signal.signal(signal.SIGINT, interrupted)

@@ -11,6 +11,8 @@ from snakemake.cli import parse_args
 
 from condenser.pipeline.command_line import check_overlay, overlays_of
 
+BOMB = b"a: &a [%b]\nb: &b [%b]\nc: [%b]\n" % (b"1," * 99, b"*a," * 99, b"*b," * 99)
+
 
 @pytest.mark.parametrize(
     ("text", "said"),
@@ -18,7 +20,7 @@ from condenser.pipeline.command_line import check_overlay, overlays_of
         (b"", ":1: expected keys such as datasets, got an empty file"),
         (b"# a comment alone\n", ":1: expected keys such as datasets, got an empty file"),
         (b"seed: 1\nshards: [2\nrecipe: marco\n", ":3: expected YAML, got a fault of syntax"),
-        (b"seed: 1\nshards: \x00\n", ":1: expected YAML, got a fault of syntax"),
+        (b"seed: 1\nshards: \x00\n", ":2: expected YAML, got a fault of syntax"),
         (b"seed: 1\nrecipe: caf\xe9\n", ":2: expected UTF-8, got other bytes"),
         (b"\n- seed\n- 1\n", ":2: expected keys such as datasets at the top, got a list"),
         (b"seed\n", ":1: expected keys such as datasets at the top, got a single value"),
@@ -28,6 +30,15 @@ from condenser.pipeline.command_line import check_overlay, overlays_of
         (b"tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
         (b"a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
         (b'{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
+        (b"seed: 1\ntables:\n\ta: 1\n", ":3: expected YAML, got a fault of syntax"),  # a tab
+        (b'{"seed": 1,\n\t"label": "a\tb"}', ":2: expected YAML, got a fault of syntax"),
+        (b"a:\n " + b"[" * 500 + b"]" * 500, ":2: expected YAML, got a fault of syntax (more than 50 levels"),
+        (b'{"a":\n ' + b"[" * 9000 + b"]" * 9000 + b"}", ":2: expected YAML, got a fault of syntax (more"),
+        (b"seed: 1\na: &a\n  b: *a\n", ":2: expected YAML, got a fault of syntax (more than 50 levels"),
+        (BOMB, ":1: expected YAML, got a fault of syntax (more than 50 levels or 100,000 values)"),
+        (b"seed: 1\nlabel: 2026-02-30\n", ":2: expected texts, numbers, lists and blocks, got some"),
+        (b"seed: 1\nlabel: !!bool x\n", ":2: expected texts, numbers, lists and blocks, got something else"),
+        (b"seed: 1\n? [a]\n: 1\n", ":2: expected texts, numbers, lists and blocks, got something else"),
     ],
 )
 def test_an_overlay_with_a_fault_is_named_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
@@ -74,6 +85,7 @@ def test_the_overlays_of_a_command_line_are_those_that_snakemake_reads(
         ("--configfile mine.yaml verify", "got verify. If it is a target, put it first"),
         ("--configfile a.yaml --cores 1 --configfile b.yaml", "Write --configfile a.yaml b.yaml."),
         ("--configfile=a.yaml --configfiles b.yaml", "Write --configfile a.yaml b.yaml."),
+        ("--configfile a.yaml -1", "-1:1: __use_yte__: expected settings"),
         ("--configfile none.yaml", "none.yaml: expected a configuration file, found none"),
     ],
 )
@@ -82,6 +94,7 @@ def test_a_command_line_that_snakemake_misreads_is_refused_in_one_line(
 ) -> None:
     for name in ("a.yaml", "b.yaml", "mine.yaml"):
         (tmp_path / name).write_text("seed: 1\n")
+    (tmp_path / "-1").write_text("__use_yte__: true\n")
     done = subprocess.run(
         [sys.executable, "-m", "condenser.pipeline.command_line", "-n", *line.split()],
         cwd=tmp_path, env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
