@@ -11,11 +11,16 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from unicodedata import bidirectional, category
+from urllib.request import getproxies
 
 log = logging.getLogger("condenser")
 
 CONTROLLER_VARIABLE = "CONDENSER_CONTROLLER"
 """Set by the workflow for its programs: the process that waits for their results."""
+
+_TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # marks of direction
+_PROXY = r"([a-z0-9+.-]+://)?([^\s/?#\\]*@)?(\[[0-9a-f:.]+\]|[^\s/?#\\@:]+)(:\d+)?(/[^\s@]*)?"
 
 # Asks the system for a signal when the parent ends, then becomes the command; 1 is PR_SET_PDEATHSIG.
 _BIND = """
@@ -26,12 +31,26 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
-class _WithoutPasswords(logging.Filter):
-    """Takes names and passwords out of the addresses in what is logged, such as that of a proxy."""
+class _Formatter(logging.Formatter):
+    """Lines of a log without passwords, which cannot steer a terminal."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = without_passwords(record.getMessage()), None
-        return True
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(printable, without_passwords(super().format(record)).split("\n")))
+
+
+def printable(text: str) -> str:
+    """The text on one line, with what could steer a terminal as Python escapes it; for all text of strangers.
+
+    That is: control characters, line ends, half a surrogate pair, marks that turn the direction of writing.
+
+    >>> print(printable("a\\x1b[31m\\n\\u202eb"))
+    a\\x1b[31m\\n\\u202eb
+    """
+    return "".join(ascii(letter)[1:-1] if _steers(letter) else letter for letter in text)
+
+
+def _steers(letter: str) -> bool:
+    return category(letter) in ("Cc", "Cs", "Zl", "Zp") or bidirectional(letter) in _TURNS
 
 
 def without_passwords(text: str) -> str:
@@ -43,6 +62,24 @@ def without_passwords(text: str) -> str:
     return re.sub(r"//[^\s/]*@", "//***@", text)
 
 
+def check_proxies() -> None:
+    """See that the proxies of the environment can be read: of others, HTTP clients say parts of the password.
+
+    Raises:
+        ValueError: the address of one cannot.
+    """
+    for scheme, address in getproxies().items():
+        if scheme != "no" and not re.fullmatch(_PROXY, address, flags=re.IGNORECASE):
+            raise ValueError(
+                f"{scheme}_proxy: expected an address such as http://name:password@host:3128, got another. "
+                "Write / ? # \\ and spaces of a password as %2F %3F %23 %5C %20."
+            )
+
+
+def _tell(text: str) -> None:
+    print(printable(without_passwords(text)), file=sys.stderr)
+
+
 def run(main: Callable[[], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
@@ -50,9 +87,9 @@ def run(main: Callable[[], None]) -> None:
     SIGTERM ends the program with status 143 after its `finally` blocks have run. The program gets SIGTERM
     when the Snakemake that started it is killed: nobody waits for its result any more.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    logging.basicConfig(level=logging.INFO)
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_WithoutPasswords())
+        handler.setFormatter(_Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     for noisy in ("httpx", "httpx2", "transformers", "faiss", "faiss.loader"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -61,7 +98,7 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except (ValueError, FileNotFoundError, PermissionError) as error:
-        print(without_passwords(f"error: {error}"), file=sys.stderr)
+        _tell(f"error: {error}")
         log.debug("", exc_info=error)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -69,19 +106,19 @@ def run(main: Callable[[], None]) -> None:
         sys.exit(130)
     except OSError as error:
         name = error.filename2 or error.filename or "a file"  # the second of two is the one written
-        print(without_passwords(f"error: {error.strerror or error}: {name}"), file=sys.stderr)
+        _tell(f"error: {error.strerror or error}: {name}")
         sys.exit(1)
     except Exception as error:
         if is_out_of_memory(error):
             said = str(error).strip().partition("\n")[0] or type(error).__name__
-            print(
+            _tell(
                 f"error: out of memory: {said}. Give this job more memory, or lower rows_per_chunk or "
-                "encode.batch_tokens.",
-                file=sys.stderr,
+                "encode.batch_tokens."
             )
             sys.exit(1)
-        print(without_passwords(traceback.format_exc()), end="", file=sys.stderr)
-        print(without_passwords(f"internal error ({type(error).__name__}): {error}"), file=sys.stderr)
+        for line in traceback.format_exc().splitlines():
+            _tell(line)
+        _tell(f"internal error ({type(error).__name__}): {error}")
         sys.exit(2)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an exception while Python exits would be lost

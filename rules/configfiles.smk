@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from condenser.pipeline import command_line
+from condenser.program import printable
 
 try:
     if Path(sys.argv[0]).parent.name == "snakemake":  # python -m snakemake
@@ -12,4 +13,4 @@ try:
     for file in dict.fromkeys(map(Path, workflow.configfiles)):
         command_line.check_overlay(file)
 except ValueError as error:
-    sys.exit(f"error: {error}")
+    sys.exit(printable(f"error: {error}"))

@@ -22,6 +22,7 @@ def main(job: Job) -> None:
     from condenser.files import read_json
     from condenser.pipeline.provenance import compare, read_record
     from condenser.pipeline.verify import others_of, results_digest, verify
+    from condenser.program import printable
 
     options = job.options
     results, dataset, against = Path(options.results), options.dataset, options.against
@@ -38,7 +39,7 @@ def main(job: Job) -> None:
         ]
         state = f"faults above in {', '.join(faulty)}" if faulty else "in order"
         noun = "data set" if len(others) == 1 else "data sets"
-        print(f"not of this configuration: {len(others)} {noun}, {state}")
+        print(printable(f"not of this configuration: {len(others)} {noun}, {state}"))
     of = f"the results of {dataset}" if dataset else "all results"
     print(f"digest of {of}: {results_digest(results, dataset=dataset)}")
     if any(finding.kind == "stale" for finding in findings):

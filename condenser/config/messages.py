@@ -8,6 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from condenser import kinds
+from condenser.program import printable
 from condenser.settings import BlockType
 
 LONGEST_PATH = 400  # characters of a path in a message
@@ -83,7 +84,7 @@ def _key_of(key: str, location: tuple[int | str, ...]) -> str:
             above = parts.pop() if parts else "config"
             parts.append(f"{above}[{part}]")
         elif part != "[key]":
-            parts.append(part if len(part) <= _LONGEST_PREVIEW else preview(part))
+            parts.append(printable(part) if len(part) <= _LONGEST_PREVIEW else preview(part))
     return ".".join(parts) or "config"
 
 

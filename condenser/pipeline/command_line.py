@@ -20,6 +20,8 @@ from typing import Any
 
 import yaml
 
+from condenser.program import printable
+
 PROGRAMS_KEY = "__use_yte__"
 """With this key at its top, Snakemake evaluates the expressions in a configuration file as Python."""
 
@@ -226,7 +228,7 @@ def main() -> None:
     try:
         check(sys.argv[1:])
     except (ValueError, OSError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
     interrupted = Interrupted()
     signal.signal(signal.SIGINT, interrupted)
     try:
@@ -236,6 +238,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+    except SystemExit as end:  # what a rule refuses may name what strangers wrote
+        sys.exit(printable(end.code) if isinstance(end.code, str) else end.code)
 
 
 if __name__ == "__main__":

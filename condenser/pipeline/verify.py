@@ -20,6 +20,7 @@ from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest, sound_record
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.provenance import digest_of
+from condenser.program import printable
 from condenser.progress import track
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
@@ -50,7 +51,7 @@ class Finding:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.kind}: {self.path}: {self.reason}"
+        return printable(f"{self.kind}: {self.path}: {self.reason}")
 
 
 def write_current(
@@ -97,8 +98,7 @@ def current_of(
             # (the last is said by a rule; the others also where a manifest was written by somebody else)
             place = str(path)
             rule, wildcards = str(record.spec.get("rule")), record.spec.get("wildcards")
-            name = rule if rule.isprintable() else ascii(rule)
-            changes = [f"the configuration no longer has the job {name} {wildcards} ({error})"]
+            changes = [f"the configuration no longer has the job {rule} {wildcards} ({error})"]
         current[str(path)] = {"place": place, "changes": changes, **entry}
     return current
 

@@ -214,6 +214,7 @@ TRAINED_LATE = {
     [
         # keys
         ("objectives.condenser.lr", 1.0, "objectives.condenser.lr: unknown key."),
+        ("objectives.condenser.\x1b[2J", 1.0, r"objectives.condenser.\x1b[2J: unknown key."),
         ("models.condenser.learning_rates", 1.0,
          "models.condenser.learning_rates: unknown key. Did you mean learning_rate?"),
         ("sources.pydoc.pakages", [], "sources.pydoc.pakages: unknown key. Did you mean packages?"),

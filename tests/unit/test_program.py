@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.program import is_out_of_memory
+from condenser.program import check_proxies, is_out_of_memory, printable
 
 
 def test_a_stop_while_python_ends_says_nothing_odd() -> None:
@@ -109,6 +109,54 @@ def test_memory_that_the_system_refuses_is_said_in_one_line_and_is_no_fault_of_o
 def test_memory_refused_outside_torchs_allocator_is_memory_too(said: str, is_memory: bool) -> None:
     """What the driver and cuBLAS take for themselves: torch.AcceleratorError, known by what it says."""
     assert is_out_of_memory(RuntimeError(said)) is is_memory
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b]0;t\x07\r\n\x9b1m\x7f", r"\x1b]0;t\x07\r\n\x9b1m\x7f"),
+        ("\u202ea\u2066\u2028\ud800", r"\u202ea\u2066\u2028\ud800"),
+        (
+            "caf\u00e9 \u05e9\u05dc\u05d5\u05dd \u0645\u06cc\u200c\u062e \U0001f469\u200d\U0001f52c a\u00a0b",
+            None,
+        ),
+    ],
+)
+def test_only_what_could_steer_a_terminal_is_escaped(text: str, shown: str | None) -> None:
+    assert printable(text) == (shown or text)
+
+
+@pytest.mark.parametrize("how", ["raise ValueError", "log.warning", "raise OSError", "raise KeyError"])
+def test_no_text_of_a_stranger_steers_the_terminal(root: Path, how: str) -> None:
+    program = (
+        "from condenser import program\nfrom condenser.program import log\n"
+        f"def main():\n    {how}({'5, ' if 'OS' in how else ''}'HTTP status 404 \\x1b[2J')\n"
+        "program.run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert r"HTTP status 404 \x1b[2J" in done.stderr.replace("\\\\", "\\") and "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("mark", " /#?\\")
+@pytest.mark.parametrize("scheme", ["http://", "socks5://", ""])
+def test_a_proxy_whose_password_would_be_cut_is_refused_without_it(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, mark: str
+) -> None:
+    monkeypatch.setenv("https_proxy", f"{scheme}someone:sec{mark}ret@proxy:3128")
+    with pytest.raises(ValueError, match="https_proxy: expected an address such as") as refused:
+        check_proxies()
+    assert "sec" not in str(refused.value) and "someone" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "address", ["proxy", "http://proxy:3128/", "http://me:a%2Fb@c:d@proxy:3128", "https://[::1]:3128", "h:1"]
+)
+def test_a_proxy_that_can_be_read_is_left_alone(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("https_proxy", address)
+    monkeypatch.setenv("no_proxy", "localhost, .example")
+    check_proxies()
 
 
 @pytest.mark.parametrize("how", ["an error", "a log", "a defect", "a file"])

@@ -21,6 +21,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
 from condenser.data.sources import Expected
+from condenser.program import check_proxies
 from condenser.settings import Block, Count, HomePath, Texts
 
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -221,6 +222,7 @@ def open_hub(part: Part) -> tuple[Any, str]:
     """
     import datasets  # takes seconds to import
 
+    check_proxies()
     split = part.split
     try:
         builder = datasets.load_dataset_builder(part.id, part.config, revision=part.revision)

@@ -528,3 +528,9 @@ def test_no_cell_is_a_formula_and_a_program_gets_the_id_back(tmp_path: Path, cel
     for name in ("query_id", "doc_id", "other_id", "text"):
         assert not cells[name].startswith(("=", "+", "-", "@"))
         assert cells[name].removeprefix("'") == cell
+
+
+def test_no_cell_can_steer_a_terminal(tmp_path: Path) -> None:
+    hostile = "\x1b[2Ja\u202e"
+    write_findings(tmp_path / "audit.tsv", [Finding("near_passage", doc_id=hostile, text=hostile)])
+    assert (tmp_path / "audit.tsv").read_text().count("\\x1b[2Ja\\u202e\t") == 2

@@ -292,7 +292,9 @@ def test_every_request_has_the_header_that_msmarcos_host_wants(server, tmp_path)
 
 def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
     nobody = Server("http://127.0.0.1:9/file.bin")
-    with pytest.raises(ValueError, match=r"got 0 of 9 bytes, then ConnectionError \(.*refused.*\)") as caught:
+    with pytest.raises(
+        ValueError, match="got 0 of 9 bytes, then ConnectionError, NewConnectionError"
+    ) as caught:
         fetch(nobody, tmp_path / "file.bin", num_bytes=9, retries=1)
     assert len(str(caught.value)) < 300
     assert list(tmp_path.iterdir()) == []

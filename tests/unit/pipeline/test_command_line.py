@@ -86,6 +86,7 @@ def test_the_overlays_of_a_command_line_are_those_that_snakemake_reads(
         ("--configfile a.yaml --cores 1 --configfile b.yaml", "Write --configfile a.yaml b.yaml."),
         ("--configfile=a.yaml --configfiles b.yaml", "Write --configfile a.yaml b.yaml."),
         ("--configfile a.yaml -1", "-1:1: __use_yte__: expected settings"),
+        ("--configfile steers.yaml", r"steers.yaml:2: \x1b[2J: expected each key once"),
         ("--configfile none.yaml", "none.yaml: expected a configuration file, found none"),
     ],
 )
@@ -94,6 +95,7 @@ def test_a_command_line_that_snakemake_misreads_is_refused_in_one_line(
 ) -> None:
     for name in ("a.yaml", "b.yaml", "mine.yaml"):
         (tmp_path / name).write_text("seed: 1\n")
+    (tmp_path / "steers.yaml").write_text('"\\e[2J": 1\n"\\e[2J": 1\n')
     (tmp_path / "-1").write_text("__use_yte__: true\n")
     done = subprocess.run(
         [sys.executable, "-m", "condenser.pipeline.command_line", "-n", *line.split()],
