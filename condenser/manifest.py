@@ -185,6 +185,7 @@ def read_manifest(path: Path) -> Record:
     try:
         if not path.is_file():
             raise ValueError("is no file")
+        str(path).encode()  # other files name it, as UTF-8
         as_read = path.read_bytes()
         manifest = json.loads(as_read)
         rest = {name: value for name, value in manifest.items() if name != "sha256"}
@@ -194,6 +195,9 @@ def read_manifest(path: Path) -> Record:
         texts = [*inputs.values(), *outputs.values(), *record.spec]
         if not (isinstance(record.spec, dict) and all(isinstance(text, str) for text in texts)):
             raise TypeError("its spec is no object, or a digest no text")
+        folder, *files = (os.path.normpath(file.absolute()) for file in (path.parent, *outputs))
+        if not all(Path(file).is_relative_to(folder) for file in files):
+            raise ValueError("an output lies outside its folder")
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

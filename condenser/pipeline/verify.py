@@ -206,6 +206,8 @@ def _unread(error: OSError) -> str:
 def _fault(path: Path, digest: str) -> str | None:
     """What is wrong with the bytes at `path`."""
     try:
+        if path.exists() and not path.is_file():
+            return "is no regular file"  # a pipe or a device may never end
         return None if sha256_file(path) == digest else OTHER_BYTES
     except FileNotFoundError:
         return "is missing"

@@ -332,6 +332,8 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "no outputs": lambda whole: sealed({**json.loads(whole), "outputs": None}),
     "a spec that is a list": lambda whole: sealed({**json.loads(whole), "spec": ["rule", "wildcards"]}),
     "a digest that is a list": lambda whole: sealed({**json.loads(whole), "outputs": {"data/in.txt": []}}),
+    "an output elsewhere": lambda whole: sealed({**json.loads(whole), "outputs": {"../../in.txt": "0"}}),
+    "an output anywhere": lambda whole: sealed({**json.loads(whole), "outputs": {"/etc/hostname": "0"}}),
     "no spec": lambda whole: sealed({k: v for k, v in json.loads(whole).items() if k != "spec"}),
 }
 
@@ -376,6 +378,27 @@ def test_a_manifest_that_cannot_be_opened_is_named_and_the_rest_is_checked(
     found = reasons(check(results)[1])
     assert found[str(manifest)].startswith("damaged")
     assert found["results/d/table2.tsv"] == "damaged: is missing"
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+def test_a_result_that_is_no_regular_file_is_named_and_not_read(results: Path, kind: str) -> None:
+    file = results / "d" / OUTPUT["collect"]
+    file.unlink()
+    if kind == "a pipe":
+        os.mkfifo(file)
+    elif kind == "a device":
+        file.symlink_to("/dev/zero")
+    else:
+        file.mkdir()
+    assert reasons(check(results)[1])[str(file)] == "damaged: is no regular file"
+
+
+def test_a_name_of_a_file_cannot_steer_the_terminal(results: Path) -> None:
+    (results / "d" / "\x1b[2Ja\nb\udcff").write_bytes(b"x")
+    shutil.copy(results / "d" / "data.manifest.json", results / "d" / "\udcff.manifest.json")
+    manifest, stray = sorted(map(str, check(results)[1]))
+    assert stray == r"unknown: results/d/\x1b[2Ja\nb\udcff: no sound manifest in its place names it"
+    assert manifest.startswith(r"damaged: results/d/\udcff.manifest.json: no readable manifest")
 
 
 def test_a_result_that_cannot_be_read_is_named_and_the_rest_is_checked(
