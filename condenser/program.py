@@ -71,8 +71,8 @@ def check_proxies() -> None:
     for scheme, address in getproxies().items():
         if scheme != "no" and not re.fullmatch(_PROXY, address, flags=re.IGNORECASE):
             raise ValueError(
-                f"{scheme}_proxy: expected an address such as http://name:password@host:3128, got another. "
-                "Write / ? # \\ and spaces of a password as %2F %3F %23 %5C %20."
+                f"{scheme}_proxy: expected an address such as http://host:3128, got another. "
+                "Write / ? # \\ and spaces of a password in it as %2F %3F %23 %5C %20."
             )
 
 

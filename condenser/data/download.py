@@ -7,18 +7,21 @@ address and the version of the file, so that the bytes of two versions are never
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import re
 import shutil
 import time
 from collections.abc import Mapping
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
 
 from condenser.files import atomic_write, full_disk_named, open_no_link, read_json, sha256_file, write_json
 from condenser.program import check_proxies
@@ -29,6 +32,7 @@ log = logging.getLogger("condenser")
 _CHUNK_BYTES = 1 << 16
 _MD5_DIGITS = 32  # a SHA-256 has 64
 _LONGEST_WAIT_S = 60.0
+_LEAST_BYTES = 1 << 12  # of an answer, in each timeout_s
 _LARGEST_BYTES = 64 << 30  # of a file whose owner publishes no length; all official files are smaller
 _TRANSIENT = {408, 425, 429}  # and every status from 500
 # The second header is for Azure, which hosts MS MARCO.
@@ -43,8 +47,58 @@ class _Changed(ValueError):
     """The file is not the one that was expected."""
 
 
+class _Paced(io.RawIOBase):
+    """The bytes of a connection; too few are a TimeoutError, as none are: a server may drip without end."""
+
+    def __init__(self, connection: io.RawIOBase, timeout_s: float) -> None:
+        self._connection, self._timeout_s = connection, timeout_s
+        self._received, self._waited_s = 0, 0.0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        began = time.monotonic()
+        received = self._connection.readinto(buffer)  # type: ignore[attr-defined]
+        self._received += received or 0
+        self._waited_s += time.monotonic() - began
+        if self._received >= _LEAST_BYTES:
+            self._received, self._waited_s = 0, 0.0
+        elif self._waited_s > self._timeout_s:
+            raise TimeoutError
+        return received
+
+    def close(self) -> None:
+        self._connection.close()
+        super().close()
+
+
+class _Adapter(HTTPAdapter):
+    """Reads the whole answer of a server, from its first line, by `_Paced`."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__()
+        self._timeout_s = timeout_s
+
+    def get_connection_with_tls_context(self, *args: Any, **kwargs: Any) -> Any:
+        def paced_answer(*of: Any, **more: Any) -> HTTPResponse:
+            answer = HTTPResponse(*of, **more)
+            answer.fp = io.BufferedReader(_Paced(answer.fp.detach(), self._timeout_s))
+            return answer
+
+        pool = super().get_connection_with_tls_context(*args, **kwargs)
+        answers = {"response_class": staticmethod(paced_answer)}
+        pool.ConnectionCls = type("PacedConnection", (pool.ConnectionCls,), answers)
+        return pool
+
+
 class _Session(requests.Session):
     """One that is never redirected from https to where anybody may change what is sent."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__()
+        for scheme in ("https://", "http://"):
+            self.mount(scheme, _Adapter(timeout_s))
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
@@ -73,8 +127,9 @@ def download(
     """Fetch `url` to `path`, or copy it from the mirror folder if it is there; returns what was done.
 
     `retries` attempts follow the first one, after pauses of `wait_s`, twice that, four times that, ...
-    seconds. An attempt fails if the server sends nothing for `timeout_s`. The server may ignore ranges,
-    break the connection, or change the file between two attempts. A redirect from https to http is refused.
+    seconds. An attempt fails if in `timeout_s` the server sends fewer than `_LEAST_BYTES`. The server may
+    ignore ranges, break the connection, or change the file between two attempts. A redirect from https to
+    http is refused.
     Without a `digest`, the SHA-256 of the first download is kept in the file `first_seen`, and later ones
     must have it. The caller sees to it that no other
     process downloads to `path` at the same time.
@@ -179,7 +234,7 @@ def _offered_bytes(url: str, *, timeout_s: float) -> int:
     """The length of a file of which its owner publishes none, as the server says it."""
     try:
         with (
-            _Session() as session,
+            _Session(timeout_s) as session,
             session.head(url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response,
         ):
             status, length = response.status_code, response.headers.get("Content-Length", "")
@@ -209,7 +264,7 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
         headers |= {"Range": f"bytes={begin}-", "If-Range": validator}
     try:
         with (
-            _Session() as session,
+            _Session(timeout_s) as session,
             session.get(part.url, headers=headers, stream=True, timeout=timeout_s) as response,
         ):
             begin = _accepted_begin(response, part, begin, validator, num_bytes=num_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -42,6 +43,7 @@ class Behaviour:
     length: bool = True  # tells Content-Length
     shift: int = 0  # answers a range that begins so many bytes later
     total: int | None = None  # tells this length of the whole file with a range
+    drips: str = ""  # sends the rest of its answer a byte at a time, from its "headers", "chunk" or "body"
     coding: str | None = None  # tells this Content-Encoding
 
 
@@ -65,6 +67,14 @@ def server() -> Iterator[Server]:
                 self.send_response(does.status)
                 self.send_header("Content-Length", "0")
                 self.end_headers()
+                return
+            if does.drips:
+                first = {"headers": b"", "chunk": b"Transfer-Encoding: chunked\r\n\r\n", "body": b"\r\n"}
+                self.wfile.write(b"HTTP/1.1 200 OK\r\n" + first[does.drips])
+                with contextlib.suppress(ConnectionError):
+                    while not released.wait(0.02):
+                        self.wfile.write(b"0")
+                self.close_connection = True
                 return
             begin = 0
             asked = self.headers.get("Range")
@@ -148,6 +158,9 @@ MENDED = {
     "cut twice": ([Behaviour(cut_after=70_000), Behaviour(cut_after=100_000), Behaviour()], 3, 2),
     "cut before the last byte": ([Behaviour(cut_after=len(CONTENT) - 1), Behaviour()], 2, 1),
     "slow, never silent": ([Behaviour(pause_s=0.2)], 1, 0),  # 2 s in all, the limit on silence is 1.5 s
+    "drips its body": ([Behaviour(drips="body"), Behaviour()], 2, 0),
+    "drips its headers": ([Behaviour(drips="headers"), Behaviour()], 2, 0),
+    "drips the length of a chunk": ([Behaviour(drips="chunk"), Behaviour()], 2, 0),
     "silent": ([Behaviour(stall_after=100_000), Behaviour()], 2, 1),
     "status 500": ([Behaviour(status=500), Behaviour(status=503), Behaviour()], 3, 0),
     "status 429": ([Behaviour(status=429), Behaviour()], 2, 0),
