@@ -22,9 +22,7 @@
 
 SHELL := /bin/bash
 PYTHON ?= python3
-CORES ?= $(shell nproc 2>/dev/null || echo 2)
 SNAKEMAKE_ARGS ?=
-CONFIG ?=
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/ready
 
@@ -32,11 +30,14 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-# The overlays of CONFIG are checked, then read by Snakemake. Their names reach it as words that neither make nor the
-# shell expands. (An option follows them: Snakemake would take a target for one more.)
-unexport CONFIG
-export OVERLAYS := $(value CONFIG)
-SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(OVERLAYS)),--configfile $$OVERLAYS)
+# What a user gives is a text: make expands no dollar sign in it, and the shell takes it from the environment.
+TEXTS := CONFIG QUERY DATASET SYSTEM VARIANT DEPTH PORT AGAINST CORES THREADS CLOCK LONG AUTHORS
+$(foreach name,$(TEXTS),$(if $(value $(name)),$(eval override $(name) := $$(value $(name)))$(eval export $(name))))
+export CORES ?= $(shell nproc 2>/dev/null || echo 2)
+
+# The overlays of CONFIG are checked, then read by Snakemake. (An option follows them: Snakemake would take a target
+# for one more.)
+SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
 .PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench gpu parity FORCE
 .DEFAULT_GOAL := help
@@ -62,7 +63,7 @@ else
 endif
 
 results/%: $(READY) FORCE
-	@$(SNAKEMAKE) --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores "$$CORES" '$(subst ','\'',$@)' $(SNAKEMAKE_ARGS)
 
 # Two processes: a test that runs the workflow uses two cores.
 PYTEST := python -m pytest --numprocesses 2 --dist worksteal
@@ -83,35 +84,31 @@ lint: $(READY)
 	snakemake --lint
 	mypy
 
-DATASET ?= msmarco
 report: $(READY)
-	@$(SNAKEMAKE) --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores 1 "results/$${DATASET:-msmarco}/report.html" $(SNAKEMAKE_ARGS)
 
 # (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
 verify: $(READY)
 	@$(SNAKEMAKE) --nolock --cores 1 verify $(SNAKEMAKE_ARGS)
 
-# What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
-# arguments reach the shell as they were given: make expands no dollar sign in them.
+# What can be asked is written by Snakemake, which knows the configuration; the program answers.
 KNOWN := .snakemake/known.json
-unexport QUERY
-export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
 list_known = $(SNAKEMAKE) --nolock --quiet all --cores 1 ask $(SNAKEMAKE_ARGS)
-ask = python workflow_scripts/ask.py --known $(KNOWN) --overlays "$$OVERLAYS" --make-arguments "$$MAKE_ARGUMENTS"
+ask = python workflow_scripts/ask.py --known $(KNOWN) --overlays "$$CONFIG" --make-arguments "$$MAKE_ARGUMENTS"
 
 search: $(READY)
-ifeq ($(and $(SYSTEM),$(value QUERY)),)
+ifeq ($(and $(SYSTEM),$(QUERY)),)
 	@$(list_known)
 	@echo 'Ask one: make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="..."'
 else
 	@$(list_known) > /dev/null
-	@$(ask) --dataset '$(DATASET)' --system '$(SYSTEM)' --variant '$(VARIANT)' --depth '$(or $(DEPTH),10)' --query "$$ASKED"
+	@$(ask) --dataset "$${DATASET:-msmarco}" --system "$$SYSTEM" --variant "$$VARIANT" --depth "$${DEPTH:-10}" --query "$$QUERY"
 endif
 
 serve: $(READY)
 	@$(list_known) > /dev/null
-	@exec $(ask) --serve $(if $(PORT),--port '$(PORT)')
+	@exec $(ask) --serve $(if $(PORT),--port "$$PORT")
 
 browser: $(READY)
 	python -m pytest tests/pages tests/workflow/test_browser.py -m browser -rs
@@ -124,7 +121,7 @@ slurm: $(READY)
 
 # On a busy machine THREADS=1 CLOCK=cpu counts processor time.
 bench: $(READY)
-	@python benchmarks/bench.py --threads $(or $(THREADS),$(if $(LONG),$(CORES),2)) --clock $(or $(CLOCK),wall) \
+	@python benchmarks/bench.py --threads "$${THREADS:-$(if $(LONG),$$CORES,2)}" --clock "$${CLOCK:-wall}" \
 	  --device $(if $(LONG),auto,cpu) $(if $(LONG),--long) --output results/bench.tsv
 
 gpu: $(READY)
@@ -132,6 +129,6 @@ gpu: $(READY)
 	@python -m pytest tests/unit/train/test_other_device.py tests/reference/test_search.py
 
 parity: $(READY)
-	@python benchmarks/parity/parity.py --authors "$(AUTHORS)" --environment .venv-parity --work build/parity
+	@python benchmarks/parity/parity.py --authors "$$AUTHORS" --environment .venv-parity --work build/parity
 
 FORCE:

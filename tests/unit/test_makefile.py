@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -55,8 +56,8 @@ def made(root: Path, folder: Path, *arguments: str) -> str:
     python.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
     python.chmod(0o755)
     done = subprocess.run(
-        ["make", "-f", root / "Makefile", "-o", ".venv/ready", "CORES=2", *arguments],
-        cwd=folder, capture_output=True, text=True, check=False,
+        ["make", "-f", root / "Makefile", "-o", ".venv/ready", *arguments],
+        env={"CORES": "2", **os.environ}, cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
 
@@ -66,7 +67,7 @@ def test_the_overlays_of_config_reach_snakemake_before_its_options(
     root: Path, tmp_path: Path, target: str
 ) -> None:
     said = made(root, tmp_path, "-n", target, "CONFIG=a.yaml b.yaml")
-    assert "python -m condenser.pipeline.command_line --configfile $OVERLAYS --" in said
+    assert "python -m condenser.pipeline.command_line --configfile $CONFIG --" in said
 
 
 def test_a_name_of_an_overlay_is_run_by_neither_make_nor_the_shell(root: Path, tmp_path: Path) -> None:
@@ -74,4 +75,37 @@ def test_a_name_of_an_overlay_is_run_by_neither_make_nor_the_shell(root: Path, t
     said = made(root, tmp_path, "results/mine/table2.tsv", f"CONFIG={name}")
     words = "><".join(name.split())
     assert f"<--configfile><{words}><--cores><2><results/mine/table2.tsv>" in said
+    assert {path.name for path in tmp_path.iterdir()} == {".venv"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("results/{}", "<--cores><2><results/{}>"),
+        ("results/x CORES={}", "<--cores><{}><results/x>"),
+        ("report DATASET={}", "<results/{}/report.html>"),
+        ("verify DATASET={} AGAINST={}", "<verify>"),
+        (
+            "search SYSTEM={} QUERY={} DATASET={}",
+            "<--dataset><{}><--system><{}><--variant><><--depth><10><--query><{}>",
+        ),
+        ("search SYSTEM=a QUERY=b VARIANT={} DEPTH={}", "<--variant><{}><--depth><{}><--query><b>"),
+        ("serve PORT={}", "<--serve><--port><{}>"),
+        ("bench THREADS={} CLOCK={}", "<--threads><{}><--clock><{}><--device><cpu>"),
+        ("bench LONG={} CORES={}", "<--threads><{}><--clock><wall><--device><auto><--long>"),
+        ("parity AUTHORS={}", "<--authors><{}>"),
+    ],
+)
+@pytest.mark.parametrize("where", ["of make", "of the environment"])
+def test_a_text_of_the_user_is_run_by_neither_make_nor_the_shell(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, words: str, where: str
+) -> None:
+    text = "a;touch${IFS}b;$(shell touch c)`touch d`'\"$$x#"
+    target, *variables = line.split()
+    variables = [variable.replace("{}", text) for variable in variables]
+    if where == "of the environment":
+        for variable in variables:
+            monkeypatch.setenv(*variable.split("=", 1))
+    said = made(root, tmp_path, target.replace("{}", text), *(variables if where == "of make" else []))
+    assert words.replace("{}", text) in said
     assert {path.name for path in tmp_path.iterdir()} == {".venv"}

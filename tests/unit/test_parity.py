@@ -187,9 +187,3 @@ def test_a_missing_clone_is_named_before_anything_is_installed(root: Path, tmp_p
     done = run(root, tmp_path, authors=str(tmp_path))
     assert done.returncode == 1 and not (tmp_path / "environment").exists()
     assert done.stderr.startswith(f"error: {tmp_path / 'GradCache'}: expected a clone of luyug/GradCache")
-
-
-def test_make_parity_passes_the_folder_on(root: Path) -> None:
-    command = ["make", "--dry-run", "parity", "AUTHORS=/some/clones"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
-    assert '--authors "/some/clones"' in done.stdout
