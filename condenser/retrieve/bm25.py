@@ -43,12 +43,19 @@ from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import MORE, best_passages
 from condenser.settings import UNTRAINED
 
+UTF8 = {"LC_ALL": "C.UTF-8"}  # the locale decides how Java reads paths; no option of Java does
 PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
 HITS_PER_BLOCK = 2_000_000  # in Java's memory at a time, about 250 bytes each
 MAX_QUERIES_PER_BLOCK = 10_000  # per block, so that progress is shown and kept often
 _COUNTER = re.compile(r"- (indexed|unindexable|empty|skipped|errors): +([\d,]+)")
 _PROCESSED = re.compile(r": ([\d,]+) queries processed")
 _INDEXED = re.compile(r" ([\d,]+) documents indexed")  # logged once a minute, and at the end
+_BLANK = "".join(map(chr, range(0x21)))  # what Java's String.trim removes
+_NO_HEAP = re.compile(r"OutOfMemoryError(?!: unable to create)|[Tt]oo small maximum heap")
+_NO_REASON = re.compile(  # lines of Java around the line that says why it does not start
+    r"\s*$|(NOTE: )?Picked up |Error: (Could not create the Java|A fatal exception|A JNI error)"
+    r"|Error occurred during initialization|.* warning: |\[[^]]*\]\[warning\]"
+)
 
 
 def find_java() -> Path:
@@ -109,17 +116,21 @@ def run_anserini(
         command += [f"-{name}", str(value)]
     command += [f"-{name}" for name in switches]
     status, log = _run_java(command, output, on_line)
-    if "OutOfMemoryError" in log or "too small" in log:
+    if _NO_HEAP.search(log):
         raise ValueError(
             f"Anserini's {program} needs more than {heap_mb} MB of heap. Raise mem_mb of its rule."
         )
     for number in NO_ROOM:
         if f"IOException: {os.strerror(number)}" in log:
             raise OSError(number, os.strerror(number))
-    lines = log.splitlines() or ["nothing"]
+    lines = [line for line in log.splitlines() if not _NO_REASON.match(line)]
     refusals = [line for line in lines if line.startswith("Error: ")]
     if status != 0 or refusals:
-        said = (refusals + [line for line in lines if "Exception" in line] + lines)[0]
+        options = "".join(f" ({line})" for line in log.splitlines() if "Picked up " in line)
+        of_java = [f"{line}{options}" for line in lines] or log.splitlines() or ["it said nothing"]
+        if status == -signal.SIGKILL:
+            of_java = ["the system killed it. Is there enough memory?"]
+        said = (refusals + [line for line in lines if "Exception" in line] + of_java)[0]
         raise ValueError(f"Anserini's {program} failed with status {status}: {said}")
     return log
 
@@ -138,6 +149,7 @@ def _run_java(
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             pass_fds=[writer],
+            env={**os.environ, **UTF8},
         ) as java,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -389,7 +401,7 @@ def _search_block(
     """Search some queries; their ids are row numbers, so that Anserini keeps our order."""
     topics = block.with_suffix(".topics")
     texts = [" ".join(query.text.split()) for query in queries]
-    lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text]
+    lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text.strip(_BLANK)]
     if not lines:
         block.write_bytes(b"")
         return

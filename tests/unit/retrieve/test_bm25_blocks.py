@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,7 @@ def index(tmp_path_factory):
     passages = [
         Passage("a", "Salt", "comes from the sea"),
         Passage("b", "", "wool comes from sheep"),
-        Passage("c", "", ""),
+        Passage("c", "", "\x01"),
     ]
     write_passages(folder / "collection.jsonl", passages)
     counts = index_collection(folder / "collection.jsonl", folder / "index", threads=1, heap_mb=100)
@@ -43,9 +46,28 @@ def searched(folder, index, texts, *, depth=2, is_split=False):
 
 
 def test_titles_are_searched_and_queries_without_hits_counted(tmp_path, index):
-    hits, counts = searched(tmp_path, index, ["salt", "", "   ", "camel", "sheep"])
-    assert hits == [("q0", "a"), ("q4", "b")]
-    assert counts == {"queries": 5, "queries_without_hits": 3, "hits": 2}
+    blank = ["", "   ", "\x01", "\x1b\x02 \x01\u3000\x85", "\0", "\u200b"]
+    hits, counts = searched(tmp_path, index, ["salt", *blank, "camel", "\x01sheep"])
+    assert hits == [("q0", "a"), ("q8", "b")]
+    assert counts == {"queries": 9, "queries_without_hits": 7, "hits": 2}
+
+
+def test_paths_need_no_utf8_locale_of_the_caller(tmp_path, monkeypatch):
+    folder = tmp_path / "\u00fcn\u00ef\u0e01"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("LC_ALL", "C")
+    write_passages("collection.jsonl", [Passage("a", "", "salt")])
+    index_collection(Path("collection.jsonl"), Path("index"), threads=1, heap_mb=100)
+    assert searched(folder, Path("index"), ["salt"])[0] == [("q0", "a")]
+    live = (
+        "from condenser.retrieve.java import start_java; start_java(heap_mb=100); import jnius; "
+        "print(jnius.autoclass('io.anserini.search.SimpleSearcher')('index').search('salt', 1)[0].docid)"
+    )
+    assert subprocess.check_output([sys.executable, "-c", live], text=True) == "a\n"
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xfoo")
+    done = subprocess.run([sys.executable, "-c", live], capture_output=True, text=True)
+    assert "ValueError: expected Java to start, got: JVM failed to start" in done.stderr
 
 
 @pytest.mark.parametrize("most", [2_000_000, 6])
@@ -118,6 +140,41 @@ def test_a_folder_that_is_no_index_is_an_error_of_one_line(tmp_path):
 def test_refused_arguments_are_an_error_though_anserini_ends_well():
     with pytest.raises(ValueError, match=r"SearchCollection failed with status 0: Error: .*oddity"):
         run_anserini("search.SearchCollection", {"oddity": "x"}, switches=[], heap_mb=100)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ("-Xfoo", r"Unrecognized option: -Xfoo .*\(Picked up JAVA_TOOL_OPTIONS: -Xfoo\)$"),
+        ("-Xms4g", r"Initial heap size set to a larger value than the maximum heap size .*\(Picked up J"),
+        ("-XX:+UseFoo", r"Unrecognized VM option 'UseFoo' .*\(Picked up J"),
+        ("-javaagent:/no.jar", r"Error opening zip file or JAR manifest missing : /no\.jar .*\(Picked up J"),
+    ],
+)
+def test_java_that_does_not_start_is_an_error_that_says_why(monkeypatch, options, reason):
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", options)
+    with pytest.raises(ValueError, match=f"SearchCollection failed with status 1: {reason}"):
+        run_anserini("search.SearchCollection", {}, switches=[], heap_mb=100)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo INFO; kill -9 $$", r"status -9: the system killed it\. Is there enough memory\?"),
+        ("exit 3", "status 3: it said nothing"),
+        (
+            "echo 'Error occurred during initialization of VM\nCould not reserve enough space'; exit 1",
+            "status 1: Could not reserve enough space$",
+        ),
+        ("echo 'Could not OutOfMemoryError: unable to create native thread'; exit 1", "status 1: Could not"),
+    ],
+)
+def test_java_without_memory_is_an_error_that_says_so(tmp_path, monkeypatch, script, reason):
+    (tmp_path / "java").write_text(f"#!/bin/sh\n{script}\n")
+    (tmp_path / "java").chmod(0o755)
+    monkeypatch.setattr(bm25, "find_java", lambda: tmp_path / "java")
+    with pytest.raises(ValueError, match=reason):
+        run_anserini("search.SearchCollection", {}, switches=[], heap_mb=100)
 
 
 def test_too_small_a_heap_is_an_error_that_says_so(tmp_path):
