@@ -8,7 +8,7 @@ Three uses of one idea, BM25 over other words than those of the text:
 - DeepCT (Dai and Callan 2020, eq. 4): TF(t, d) = round(N y), with y the weight of term t in passage d. The
   passage is indexed as its terms, each as often as TF says.
 
-A file has a line for each text:
+A file, plain or gzip, has a line for each text:
 
 - `*.jsonl`: an object with `id` and the key `field`. Its value is a text, a list of texts, or an object with
   the weight of each term. Form of docT5query's and GAR's expansions on the Hugging Face hub
@@ -28,11 +28,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from condenser.data.parsing import Unfit, decode, json_object, preview, text_field
+from condenser.data.archives import open_unpacked
+from condenser.data.canonical import IdSet
+from condenser.data.parsing import BYTE_ORDER_MARK, Unfit, decode, json_object, preview, text_field
 
 _SPECIAL = frozenset(("[CLS]", "[SEP]", "[PAD]"))  # of BERT, in DeepCT's predictions
 _PIECE = "##"
@@ -54,12 +57,12 @@ def expanded(
     """Each text with its expansion behind it, or with `weights` its expansion in its place.
 
     A text that has none stays as it is. A file in another order than the texts is read once; the places of
-    lines that are read ahead stay in memory. `weights` is N of DeepCT's equation 4. `counts` counts
-    `expanded`, `not_expanded` (also of an empty expansion) and, at the end, `unused_expansions`: lines of ids
-    that no text has, or whose text has one.
+    lines that are read ahead stay in memory, of gzip their expansions. `weights` is N of DeepCT's equation 4.
+    `counts` counts `expanded`, `not_expanded` (also of an empty expansion) and, at the end,
+    `unused_expansions`: lines of ids that no text has.
 
     Raises:
-        ValueError: a line does not fit, an id waits for its text twice, (by row) there are more or fewer
+        ValueError: a line does not fit, an id has two lines, (by row) there are more or fewer
             lines than texts, or (by id) no line is of these texts.
     """
     parse = _parser(file, by=by, field=field, weights=weights)
@@ -95,7 +98,7 @@ def _parser(file: Path, *, by: str, field: str, weights: float | None) -> Parse:
                 raise Unfit("an id, a tab and an expansion", preview(text_id), "Is it tab-separated?")
         return text_id, text if weights is None else _repeated(_words(text), weights)
 
-    return of_json if file.name.endswith(".jsonl") else of_text
+    return of_json if file.name.removesuffix(".gz").endswith(".jsonl") else of_text
 
 
 Found = Iterator[tuple[str, str, str | None]]
@@ -103,7 +106,7 @@ Found = Iterator[tuple[str, str, str | None]]
 
 
 def _by_row(texts: Texts, file: Path, parse: Parse) -> Found:
-    with file.open("rb") as stream:
+    with open_unpacked(file) as stream:
         number = 0
         for number, (text_id, text) in enumerate(texts, start=1):
             if not (line := stream.readline()):
@@ -120,37 +123,51 @@ def _by_row(texts: Texts, file: Path, parse: Parse) -> Found:
 
 
 def _by_id(texts: Texts, file: Path, parse: Parse, counts: Counter[str]) -> Found:
-    ahead: dict[str, tuple[int, int]] = {}  # of lines that wait for their text: number, place
-    with file.open("rb") as stream:
-        number, place = 0, 0
+    ahead: dict[str, int | str] = {}  # of lines that wait for their text: the place, of gzip the expansion
+    ids = IdSet()
+    with open_unpacked(file) as stream:
+
+        def read() -> Iterator[tuple[str, str, int]]:
+            """Id, expansion and place of each line."""
+            end = 0
+            for number in count(1):
+                if stream.seekable():
+                    stream.seek(end)
+                line = stream.readline()
+                place, end = end, end + len(line)
+                if not line:
+                    return
+                if line.strip():
+                    of, words = _at(file, number, line, parse)
+                    if not ids.add(of):
+                        raise ValueError(
+                            f"{file}:{number}: expected one line for each id, got {preview(of)} again. Join "
+                            "the lines of an id."
+                        )
+                    yield of, words, place
+
+        lines = read()
         for text_id, text in texts:
-            if text_id in ahead:
-                line_number, start = ahead.pop(text_id)
-                stream.seek(start)
-                yield text_id, text, _at(file, line_number, stream.readline(), parse)[1]
-                continue
-            stream.seek(place)
             expansion = None
-            while expansion is None and (line := stream.readline()):
-                number, start, place = number + 1, place, place + len(line)
-                of, words = _at(file, number, line, parse)
-                if of in ahead:
-                    raise ValueError(
-                        f"{file}:{number}: expected each id once, got {preview(of)} again, after line "
-                        f"{ahead[of][0]}. Keep one of the two."
-                    )
-                if of == text_id:
-                    expansion = words
-                else:
-                    ahead[of] = number, start
+            if text_id in ahead:
+                waiting = ahead.pop(text_id)
+                if isinstance(waiting, int):
+                    stream.seek(waiting)
+                    _, waiting = _at(file, 0, stream.readline(), parse)  # it has fitted before
+                expansion = waiting
+            else:
+                for of, words, place in lines:
+                    if of == text_id:
+                        expansion = words
+                        break
+                    ahead[of] = place if stream.seekable() else words
             yield text_id, text, expansion
-        stream.seek(place)
-        counts["unused_expansions"] += len(ahead) + sum(1 for line in stream)
+        counts["unused_expansions"] += len(ahead) + sum(1 for line in lines)
 
 
 def _at(file: Path, number: int, line: bytes, parse: Parse) -> tuple[str, str]:
     try:
-        return parse(line.removesuffix(b"\n").removesuffix(b"\r"))
+        return parse(line.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r"))
     except Unfit as unfit:
         raise unfit.at(str(file), number) from None
 

@@ -23,7 +23,7 @@ Record = TypeVar("Record")
 MAX_LINE_BYTES = 64 << 20
 MAX_ID_BYTES = 512  # of UTF-8; Lucene's limit is 32,766, but every run repeats the ids
 MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; the limit of Jackson, Anserini's JSON parser
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GRADE = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")  # 1.0 is 1
 _TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
 _JSON_CHUNK = 1 << 20  # characters
@@ -99,8 +99,8 @@ def text_lines(
             continue
         if has_carriage_return:
             tally["carriage_returns"] += 1
-        if number == 1 and content.startswith(_BYTE_ORDER_MARK):
-            content = content.removeprefix(_BYTE_ORDER_MARK)
+        if number == 1 and content.startswith(BYTE_ORDER_MARK):
+            content = content.removeprefix(BYTE_ORDER_MARK)
             tally["byte_order_marks"] += 1
         if not content.strip():
             tally["blank_lines"] += 1

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from condenser.data.archives import open_unpacked
+from condenser.data.parsing import BYTE_ORDER_MARK
+
 
 def read_word_vectors(
     path: Path, words: Set[str] | None, *, most: int | None = None
@@ -56,8 +59,10 @@ def word_vector_length(path: Path) -> int:
 
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Words and cells; the first line may have the numbers of words and dimensions alone, as word2vec's."""
-    with path.open("rb") as file:
+    with open_unpacked(path) as file:
         for number, line in enumerate(file):
+            if number == 0:
+                line = line.removeprefix(BYTE_ORDER_MARK)
             word, *cells = line.decode(errors="replace").rstrip().split(" ")
             if number or len(cells) != 1:
                 yield word, cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 from pathlib import Path
 from typing import Any
@@ -304,9 +305,10 @@ def test_lines_of_word_vectors_that_do_not_fit_are_left_out_and_counted(tmp_path
     )
     assert list(vectors) == ["plane"] and vectors["plane"].tolist() == WORDS["plane"]
     assert num_left_out == 3
-    (tmp_path / "word2vec.txt").write_text("2 3\nplane 1 2 3\nflute 1 1 1\n")
-    vectors, num_left_out = read_word_vectors(tmp_path / "word2vec.txt", {"plane"})
-    assert list(vectors) == ["plane"] and num_left_out == 0
+    for text in ("2 3\nplane 1 2 3\nflute 1 1 1\n", "\ufeffplane 1 2 3\nflute 1 1 1\n"):
+        (tmp_path / "word2vec.txt").write_bytes(gzip.compress(text.encode()))
+        vectors, num_left_out = read_word_vectors(tmp_path / "word2vec.txt", {"plane"})
+        assert list(vectors) == ["plane"] and num_left_out == 0
 
 
 def test_a_file_without_a_word_of_the_sentences_is_refused(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import Row, Unfit, check_text, json_object, preview, text_field
+from condenser.data.parsing import BYTE_ORDER_MARK, Row, Unfit, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import Expected, plain_or_packed
 from condenser.data.sources import splits as given_splits
@@ -186,7 +186,7 @@ def held_out_places(file: Path, articles: list[Any], *, count: int, seed: int) -
 def _articles(file: Path) -> list[Any]:
     """The articles of a file, which is read as a whole: SQuAD's have some 30 MB."""
     with open_unpacked(file) as stream:
-        content = stream.read()
+        content = stream.read().removeprefix(BYTE_ORDER_MARK)
     try:
         articles = json_object(content).get("data")
         if not isinstance(articles, list):

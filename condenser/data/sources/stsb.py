@@ -19,6 +19,7 @@ from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
+from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import HomePath, Sentences
 
@@ -48,7 +49,11 @@ def local_files(settings: Any) -> list[Path]:
     """The files of the splits in the folder `path`."""
     if not settings.path:
         return []
-    return [Path(settings.path, f"stsb-en-{split}.csv") for split in given_splits(settings)]
+    return [_csv_file(settings.path, split) for split in given_splits(settings)]
+
+
+def _csv_file(folder: str, split: str) -> Path:
+    return plain_or_packed(Path(folder, f"stsb-en-{split}.csv"))
 
 
 def collect(
@@ -73,9 +78,7 @@ def collect(
     splits = [split for split in (train_split, eval_split) if split is not None]
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         if path is not None:
-            files.write_items(
-                {split: files.rows(Path(path, f"stsb-en-{split}.csv"), _csv_pair) for split in splits}
-            )
+            files.write_items({split: files.rows(_csv_file(path, split), _csv_pair) for split in splits})
             return files.counts
         of_split: dict[str, list[Row[Item]]] = {split: [] for split in official_rows}
         for split, row in _official_rows(raw[FILE], files, official_rows):

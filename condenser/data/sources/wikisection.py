@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.data.archives import open_zip_member
+from condenser.data.archives import open_unpacked, open_zip_member
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, csv_cells, headed_rows, tab_cells
@@ -128,7 +128,7 @@ def _split_by_article(
 
     of_split: dict[str, list[Row[Item]]] = {split: [] for split in ("train", *shares)}
     needed = ("article", "section", "anchor", "positive", "negative")
-    with path.open("rb") as stream:
+    with open_unpacked(path) as stream:
         for row in headed_rows(str(path), files.lines(path, stream), tab_cells, parse, needed=needed):
             if isinstance(row.record, tuple):
                 split, item = row.record

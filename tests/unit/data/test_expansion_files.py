@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import Counter
 from pathlib import Path
@@ -18,7 +19,8 @@ def expand(
     file: Path, lines: list[Any], *, by: str, field: str = "contents", weights: float | None = None
 ) -> tuple[list[str], Counter[str]]:
     rows = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-    file.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    content = "".join(f"{row}\n" for row in rows).encode()
+    file.write_bytes(gzip.compress(content) if file.suffix == ".gz" else content)
     counts: Counter[str] = Counter()
     read = list(expanded(iter(TEXTS), file, by=by, field=field, weights=weights, counts=counts))
     assert [text_id for text_id, _ in read] == ["a", "b", "c"]
@@ -43,15 +45,32 @@ def test_rows_of_jsonl_do_not_read_the_id_of_their_object(tmp_path: Path) -> Non
     assert texts == ["one\nT0 *** U", "two\nT1 *** U", "three\nT2 *** U"]
 
 
-@pytest.mark.parametrize("name", ["q.jsonl", "q.tsv"])
+@pytest.mark.parametrize("name", ["q.jsonl", "q.tsv", "q.jsonl.gz", "q.tsv.gz"])
 def test_lines_by_id_may_have_any_order_and_lack_texts(tmp_path: Path, name: str) -> None:
     pairs = [("c", "3"), ("none", "x"), ("a", "1 1"), ("other", "y")]
     lines: list[Any] = [{"id": of, "predicted_queries": text.split()} for of, text in pairs]
-    if name.endswith(".tsv"):
+    if ".tsv" in name:
         lines = [f"{of}\t{text}" for of, text in pairs]
     texts, counts = expand(tmp_path / name, lines, by="id", field="predicted_queries")
     assert texts == ["one\n1 1", "two", "three\n3"]
     assert counts == {"expanded": 2, "not_expanded": 1, "unused_expansions": 2}
+
+
+@pytest.mark.parametrize(
+    ("by", "name", "lines"),
+    [
+        ("id", "q.tsv", ["\ufeffa\tx", "c\tz", "", "b\ty\r"]),
+        ("id", "q.tsv.gz", ["\ufeffc\tz", "b\ty", "a\tx"]),
+        ("row", "q.txt", ["\ufeffx", "y\r", "z"]),
+        ("row", "q.jsonl.gz", ['\ufeff{"contents": "x"}', {"contents": ["y"]}, {"contents": "z"}]),
+    ],
+)
+def test_marks_of_windows_are_no_words_and_gzip_is_unpacked(
+    tmp_path: Path, by: str, name: str, lines: list[Any]
+) -> None:
+    texts, counts = expand(tmp_path / name, lines, by=by)
+    assert texts == ["one\nx", "two\ny", "three\nz"]
+    assert counts["expanded"] == 3 and not counts["unused_expansions"]
 
 
 def test_weights_are_deepcts_equation_4_in_each_of_its_forms(tmp_path: Path) -> None:
@@ -80,7 +99,9 @@ def test_weights_are_deepcts_equation_4_in_each_of_its_forms(tmp_path: Path) -> 
         ("q.jsonl", [{"id": "a"}], "row", r'q\.jsonl:1: expected a text, a list of texts in "contents", got'),
         ("q.jsonl", [{"contents": "x"}], "id", r'q\.jsonl:1: expected a field "id", got only '),
         ("q.jsonl", [{"id": "a", "contents": {"x": 1}}], "id", r'texts in "contents", got \{\'x\': 1\}'),
-        ("q.tsv", ["z\tx", "z\ty"], "id", r"q\.tsv:2: expected each id once, got 'z' again, after line 1"),
+        ("q.tsv", ["z\tx", "z\ty"], "id", r"q\.tsv:2: expected one line for each id, got 'z' again\. Join"),
+        ("q.tsv", ["a\tx", "a\ty", "b\tz"], "id", r"q\.tsv:2: expected one line for each id, got 'a' again"),
+        ("q.tsv", ["c\tx", "b\ty", "a\tz", "", "c\t"], "id", r"q\.tsv:5: expected one .* id, got 'c' again"),
     ],
 )  # fmt: skip
 def test_a_line_that_does_not_fit_is_refused_with_its_place(

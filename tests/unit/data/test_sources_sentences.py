@@ -139,7 +139,7 @@ def test_a_folder_of_csv_files_is_read_as_it_is_quoted(tmp_path: Path) -> None:
     (tmp_path / "stsb-en-train.csv").write_bytes(
         b'"A man, they said, ""sings"".",NA,3.8\r\nA plane.,A ship.,0.0\r\n'
     )
-    (tmp_path / "stsb-en-test.csv").write_text("A girl.,A boy.,2.5\n")
+    (tmp_path / "stsb-en-test.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbfA girl.,A boy.,2.5\n"))
     counts, out = collected("stsb", tmp_path, path=str(tmp_path))
     assert list(read_items(out / "items.train.jsonl")) == [
         Item("train-1", ('A man, they said, "sings".', "NA"), 3.8),
@@ -248,6 +248,9 @@ def test_a_file_of_triplets_is_split_by_article_and_stays_so_when_articles_are_a
     assert set().union(*all_of_them.values()) == set(articles)
     for split, names in some.items():
         assert names == all_of_them[split] & set(articles[:30])
+    file = tmp_path / "all" / wikisection.TRIPLETS
+    file.write_bytes(gzip.compress(b"\xef\xbb\xbf" + file.read_bytes()))
+    collected("wikisection", tmp_path / "all", path=str(file.parent), eval_split="test", **SHARES)
     assert 10 <= len(all_of_them["test"]) <= 26 and 5 <= len(all_of_them["validation"]) <= 20
 
 

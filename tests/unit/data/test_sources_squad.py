@@ -55,6 +55,8 @@ def settings(folder: Path, **others: Any) -> dict[str, Any]:
 
 def test_paragraphs_are_passages_and_questions_are_judged_relevant_to_theirs(tmp_path: Path) -> None:
     given = settings(written(tmp_path / "squad"))
+    dev = tmp_path / "squad" / "dev-v1.1.json"
+    dev.write_bytes(b"\xef\xbb\xbf" + dev.read_bytes())  # as Windows writes it
     assert [file.name for file in sources.local_files(given)] == ["train-v1.1.json", "dev-v1.1.json"]
     out = tmp_path / "out"
     counts = sources.collect(out, {}, given)
