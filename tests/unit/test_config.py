@@ -218,6 +218,7 @@ TRAINED_LATE = {
         ("models.condenser.learning_rates", 1.0,
          "models.condenser.learning_rates: unknown key. Did you mean learning_rate?"),
         ("sources.pydoc.pakages", [], "sources.pydoc.pakages: unknown key. Did you mean packages?"),
+        ("systems.bm25.language", "th", "systems.bm25.language: expected another language than th: the Java"),
         ("systems.bm25.language", "xx", "systems.bm25.language: expected 'en', 'ar', 'bn', "),
         ("models.backbone.prompts", {"document": "a: "}, "models.backbone.prompts.document: unknown key"),
         ("systems.bm25.k2", 1.0, "systems.bm25.k2: unknown key. Known: kind, label, k1, b, language, exp"),
