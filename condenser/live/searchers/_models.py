@@ -83,12 +83,13 @@ class PairModel:
 
 
 def refuse_damaged(model: Path) -> dict[Path, str]:
-    """The digests of a model's files; sees that they are those of its manifest."""
+    """The digests of the files in a model's folder; sees that all outputs are those of its manifest."""
     record = sound_manifest(Path(f"{model}{SUFFIX}"))
     for file, digest in record.outputs.items():
         if not file.is_file() or sha256_file(file) != digest:
             raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
-    return record.outputs
+    # a model that is chosen among others has a table and a picture beside its folder
+    return {file: digest for file, digest in record.outputs.items() if file.is_relative_to(model)}
 
 
 def cut_lengths(

@@ -60,6 +60,8 @@ class Made:
         compute = set_up(device="cpu", precision="fp32", threads=1)
         for name in ("backbone", "pairs"):
             made = [file for file in (root / name).rglob("*") if file.is_file()]
+            made.append(root / f"{name}.svg")  # as beside a model that is chosen among others
+            made[-1].touch()
             record(root / f"{name}.manifest.json", "train", outputs=made)
         weights = sorted(file for file in files.backbone.rglob("*") if file.is_file())
         for number, prefix in enumerate(files.tokens):
