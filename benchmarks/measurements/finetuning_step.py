@@ -102,7 +102,7 @@ def write_training(form: Form) -> tuple[list[str], list[list[str]]]:
     pairs, tokenizer = (("", query.text) for query in queries), Tokenizer(form.inputs / "model")
     write_token_shard(pairs, folder / "queries.train", tokenizer, batch_size=512, split=False)
     links = [("backbone", "model"), ("train.doc_ids.txt", "data/doc_ids.txt")]
-    prefixes = folder / "train.0-of-1", form.inputs / "tokens.0-of-1"
+    prefixes = "train.0-of-1", "tokens.0-of-1"
     links += zip(*map(shard_files, prefixes), strict=True)
     for link, target in links:
         (folder / link).symlink_to((form.inputs / target).absolute())

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 import torch
 
+from condenser.data.records import Passage, Qrel, Query, write_passages, write_qrels, write_queries
 from condenser.encoders import BertConfig
+from condenser.model.backbone_sources import embedded_folder
 from condenser.model.bert import Bert
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
+from condenser.shards import shard_files
 from condenser.train.chunks import Chunk
 from condenser.train.masked_texts import MaskedRows
 
@@ -59,6 +62,30 @@ def test_works_take_turns(bench: SimpleNamespace) -> None:
 def test_every_measurement_has_its_place_in_the_table(bench: SimpleNamespace, root: Path) -> None:
     files = {file.stem for file in (root / "benchmarks" / "measurements").glob("*.py")}
     assert files == set(bench.bench.ORDER)
+
+
+def test_a_fine_tuning_step_finds_its_inputs_in_a_folder_relative_to_this_one(
+    bench: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs, work = Path("results/inputs"), Path("results/work")
+    form = bench.measuring.Form(inputs, work, threads=1, long=False, device="cpu", cpu_time=False)
+    (inputs / "data").mkdir(parents=True)
+    work.mkdir()
+    (inputs / "model").symlink_to(embedded_folder())
+    write_passages(inputs / "data/collection.jsonl", [Passage(f"d{n}", "", "words") for n in range(9)])
+    write_queries(inputs / "data/queries.train.jsonl", [Query("q", "words")])
+    write_qrels(inputs / "data/qrels.train.tsv", [Qrel("q", "d0", 1)])
+    (inputs / "data/doc_ids.txt").write_text("".join(f"d{n}\n" for n in range(9)))
+    for file in shard_files(inputs / "tokens.0-of-1"):
+        file.touch()
+    importlib.import_module("measurements.finetuning_step").write_training(form)
+    for file in (
+        work / "backbone/config.json",
+        work / "train.doc_ids.txt",
+        *shard_files(work / "train.0-of-1"),
+    ):
+        assert file.exists()
 
 
 @pytest.mark.parametrize("careful", [False, True])
