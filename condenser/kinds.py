@@ -39,11 +39,14 @@ def load(folder: str, name: str) -> ModuleType:
     """The module of a kind.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: there is no such kind, or a file and a folder both have its name.
     """
     known = names(folder)
     if name not in known:
         raise ValueError(f"expected one of {', '.join(known)}, got {name!r:.80}.")
+    path = _ROOT / folder / name
+    if path.is_dir() and path.with_suffix(".py").exists():  # Python would silently leave out the file
+        raise ValueError(f"{path}: expected a name of its own, got that of {path.name}.py. Rename one.")
     return importlib.import_module(module_name(folder, name))
 
 

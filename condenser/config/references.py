@@ -473,10 +473,13 @@ def _check_table(
             )
     for name in table.measures:
         *above, measure = name.split("/")
-        if not above and is_there and not _measure(f"{key}.measures", measure).needs_answers:
-            of_one = known if dataset is None else experiment.metrics(config, dataset).measures
-            check_name(f"{key}.measures", measure, of_one)
         _check_measures(f"{key}.measures", [measure], task=task)
+        if not above and is_there and not measures.parse(measure).needs_answers:
+            listed, place = known, "metrics.measures, or to those of the data set"
+            if dataset is not None:
+                listed = experiment.metrics(config, dataset).measures
+                place = experiment.measures_key(config, dataset)
+            _check_listed(f"{key}.measures", measure, listed, place=place)
         if above:
             _check_column(f"{key}.measures", name, config, optional=table.optional)
     for name in table.published:
@@ -509,7 +512,8 @@ def check_figures(config: Config) -> None:
         for dataset, table in getattr(figure, "by_dataset", {}).items():
             check_name(f"{key}.by_dataset.{dataset}", table, config.tables)
         for measure in getattr(figure, "measures", None) or []:
-            check_name(f"{key}.measures", measure, config.tables[figure.table].measures)
+            of_table = config.tables[figure.table].measures
+            _check_listed(f"{key}.measures", measure, of_table, place=f"tables.{figure.table}.measures")
         for title, systems in getattr(figure, "panels", {}).items():
             fit = experiment.systems_of_kind(config, figures.load(figure).PANELS_OF)
             for system in systems:
@@ -524,6 +528,16 @@ def check_audit(config: Config) -> None:
     for key in ("systems", "judges"):
         for name in getattr(config.audit, key):
             check_name(f"audit.{key}", name, rankers)
+
+
+def _check_listed(key: str, name: str, known: Sequence[str], *, place: str) -> None:
+    """Refuse a measure that is none, or that is not in the list `known`, to which `place` adds one."""
+    _measure(key, name.split("/")[-1])
+    if name not in known:
+        raise ValueError(
+            f"{key}: expected one of {', '.join(known)}, got {name}, a measure that is not among them. "
+            f"Add it to {place}."
+        )
 
 
 def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:

@@ -392,6 +392,15 @@ def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
     return partly(Metrics, found)
 
 
+def measures_key(config: Config, dataset: str, split: str | None = None) -> str:
+    """The key that holds the measures of an evaluation set (`metrics`)."""
+    entry = config.datasets[dataset]
+    further = (getattr(entry, "other_eval_splits", None) or {}).get(split)
+    if getattr(further, "measures", None) is not None:
+        return f"datasets.{dataset}.other_eval_splits.{split}.measures"
+    return "metrics.measures" if getattr(entry, "measures", None) is None else f"datasets.{dataset}.measures"
+
+
 def is_measured(config: Config, dataset: str) -> bool:
     """Whether a data set has judged queries to evaluate on."""
     return getattr(config.datasets[dataset], "eval_split", None) is not None

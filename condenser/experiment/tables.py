@@ -19,6 +19,7 @@ from condenser.experiment import (
     is_seeded,
     is_trained,
     learns,
+    measures_key,
     metrics,
     parse_variant,
     ranking_variant,
@@ -75,10 +76,9 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
         if split is not None:
             known = metrics(config, of, split).measures
             if measure not in known:
-                further = "" if split == settings.eval_split else f".other_eval_splits.{split}"
                 raise ValueError(
                     f"expected measures of the data set ({', '.join(known)}), got {measure}. "
-                    f"Add it to datasets.{of}{further}.measures."
+                    f"Add it to {measures_key(config, of, split)}."
                 )
             ranked = sources.task(settings) is None
             depths = [run_depth(config, of, system, purpose="eval") for system in entry.rows if ranked]

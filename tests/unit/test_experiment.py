@@ -263,7 +263,7 @@ def test_a_table_has_other_keys_for_single_data_sets() -> None:
     [
         (
             ["R@5"],
-            r"expected measures of the data set \(MRR@10\), got R@5\. Add it to datasets\.mine\.measures\.",
+            r"expected measures of the data set \(MRR@10\), got R@5\. Add it to metrics\.measures\.",
         ),
         (
             ["late/MRR@10"],

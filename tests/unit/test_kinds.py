@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -89,6 +90,27 @@ def test_every_measure_has_a_name_of_its_own() -> None:
         assert callable(module.values if hasattr(module, "TASK") else module.value)
     names = [module.NAME for module in modules]
     assert len(set(names)) == len(names) and not any("@" in name for name in names)
+
+
+def test_two_measures_of_one_name_are_refused_with_both_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules = {name: ModuleType(name) for name in ("r", "recall")}
+    for name, module in modules.items():
+        module.NAME, module.__file__ = "R", f"{name}.py"  # type: ignore[attr-defined]
+    monkeypatch.setattr(kinds, "names", lambda folder: list(modules))
+    monkeypatch.setattr(kinds, "load", lambda folder, name: modules[name])
+    with pytest.raises(ValueError, match=r"^recall\.py: NAME: .* got 'R', that of r\.py\. Rename one\.$"):
+        measures._by_name.__wrapped__()
+
+
+def test_a_kind_that_is_both_a_file_and_a_folder_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kinds, "_ROOT", tmp_path)
+    (tmp_path / "things" / "double").mkdir(parents=True)
+    for file in ("things/double.py", "things/double/__init__.py"):
+        (tmp_path / file).touch()
+    with pytest.raises(ValueError, match=r"double: expected a name of its own, got that of double\.py\."):
+        kinds.load("things", "double")
 
 
 @pytest.mark.parametrize("name", kinds.names(figures.FOLDER))

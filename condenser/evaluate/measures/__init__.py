@@ -83,7 +83,7 @@ def parse(name: str) -> Measure:
     """The measure of a name such as "MRR@10" or "spearman".
 
     Raises:
-        ValueError: there is no such measure.
+        ValueError: there is no such measure, or two files have the same name.
     """
     family, _, depth = name.partition("@")
     known = _by_name()
@@ -98,4 +98,11 @@ def parse(name: str) -> Measure:
 
 @cache  # the settings of every job name measures
 def _by_name() -> dict[str, ModuleType]:
-    return {module.NAME: module for module in (kinds.load(FOLDER, kind) for kind in kinds.names(FOLDER))}
+    known: dict[str, ModuleType] = {}
+    for module in (kinds.load(FOLDER, kind) for kind in kinds.names(FOLDER)):
+        if (other := known.setdefault(module.NAME, module)) is not module:
+            raise ValueError(
+                f"{module.__file__}: NAME: expected another name than those of the other measures, got "
+                f"{module.NAME!r}, that of {other.__file__}. Rename one."
+            )
+    return known
