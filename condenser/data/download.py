@@ -43,6 +43,10 @@ class _Interrupted(Exception):
     """A failure after which another attempt may succeed."""
 
 
+class _NoConnection(_Interrupted):
+    """No host was reached."""
+
+
 class _Changed(ValueError):
     """The file is not the one that was expected."""
 
@@ -127,12 +131,11 @@ def download(
     """Fetch `url` to `path`, or copy it from the mirror folder if it is there; returns what was done.
 
     `retries` attempts follow the first one, after pauses of `wait_s`, twice that, four times that, ...
-    seconds. An attempt fails if in `timeout_s` the server sends fewer than `_LEAST_BYTES`. The server may
-    ignore ranges, break the connection, or change the file between two attempts. A redirect from https to
-    http is refused.
-    Without a `digest`, the SHA-256 of the first download is kept in the file `first_seen`, and later ones
-    must have it. The caller sees to it that no other
-    process downloads to `path` at the same time.
+    seconds. An attempt fails if in `timeout_s` the server sends fewer than `_LEAST_BYTES`. With a mirror, one
+    that reaches no host is the last. The server may ignore ranges, break the connection, or change the file
+    between two attempts. A redirect from https to http is refused. Without a `digest`, the SHA-256 of the
+    first download is kept in the file `first_seen`, and later ones must have it. The caller sees to it that
+    no other process downloads to `path` at the same time.
 
     Raises:
         ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes (None: as
@@ -159,21 +162,26 @@ def download(
         return received | {"digest": None}
     path.parent.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {"url": url, "bytes": num_bytes, "digest": digest}
-    for candidate in mirror_places(url, mirror) if mirror else []:
-        if candidate.is_file():
+    advice = "set downloads.mirror to a folder that contains the file"
+    if mirror is not None:
+        places = mirror_places(url, mirror)
+        for candidate in filter(Path.is_file, places):
             _copy(candidate, path, num_bytes=num_bytes, digest=digest)
             return done | {"bytes": path.stat().st_size, "from": "mirror", "attempts": 0, "resumed": 0}
+        advice = f"put the file into the mirror, which has none of {', '.join(map(str, places))}"
     check_proxies()
-    part = _Part(path, url)
+    part = _Part(path, url, advice)
     for attempt in range(1, retries + 2):
         try:
             if num_bytes is None:
-                done["bytes"] = num_bytes = _offered_bytes(url, timeout_s=timeout_s)
+                done["bytes"] = num_bytes = _offered_bytes(part, timeout_s=timeout_s)
             was_resumed = _receive(part, num_bytes=num_bytes, timeout_s=timeout_s)
             _check(part, num_bytes=num_bytes, digest=digest, was_resumed=was_resumed)
         except _Interrupted as fault:
             log.warning("%s: %s (attempt %d of %d)", url, fault, attempt, retries + 1)
             reason = str(fault)
+            if mirror is not None and isinstance(fault, _NoConnection):
+                break
         else:
             part.finish()
             return done | {"from": "network", "attempts": attempt, "resumed": part.num_resumed}
@@ -181,8 +189,8 @@ def download(
             time.sleep(min(wait_s * 2 ** (attempt - 1), _LONGEST_WAIT_S))
     raise ValueError(
         f"{url}: expected {'the file' if num_bytes is None else f'{num_bytes:,} bytes'} within "
-        f"{retries + 1} attempts, got {reason}. "
-        "What was received is kept: run again, or set downloads.mirror to a folder that contains the file."
+        f"{attempt} attempt{'s' * (attempt > 1)}, got {reason}. "
+        f"What was received is kept: run again, or {advice}."
     )
 
 
@@ -194,10 +202,10 @@ def mirror_places(url: str, mirror: Path) -> list[Path]:
 
 
 class _Part:
-    """The bytes received so far of one version of a file."""
+    """The bytes received so far of one version of a file; `advice` says where it may come from otherwise."""
 
-    def __init__(self, path: Path, url: str) -> None:
-        self.url, self.num_resumed = url, 0
+    def __init__(self, path: Path, url: str, advice: str) -> None:
+        self.url, self.advice, self.num_resumed = url, advice, 0
         self.path, self._target = path.with_name(f"{path.name}.part"), path
         self._state_path = path.with_name(f"{path.name}.part.json")
 
@@ -230,26 +238,26 @@ class _Part:
         self._state_path.unlink(missing_ok=True)
 
 
-def _offered_bytes(url: str, *, timeout_s: float) -> int:
+def _offered_bytes(part: _Part, *, timeout_s: float) -> int:
     """The length of a file of which its owner publishes none, as the server says it."""
     try:
         with (
             _Session(timeout_s) as session,
-            session.head(url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response,
+            session.head(part.url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response,
         ):
             status, length = response.status_code, response.headers.get("Content-Length", "")
     except requests.RequestException as error:
-        raise _Interrupted(f"no answer ({type(error).__name__})") from error
+        raise _fault(error, f"no answer ({type(error).__name__})") from error
     if status in _TRANSIENT or status >= 500:
         raise _Interrupted(f"HTTP status {status}")
     if status != 200 or not length.isdecimal():
         raise ValueError(
-            f"{url}: expected the length of the file, got HTTP status {status} without one. "
-            "Fetch it by other means and set downloads.mirror to the folder that contains it."
+            f"{part.url}: expected the length of the file, got HTTP status {status} without one. "
+            f"Fetch it by other means and {part.advice}."
         )
     if int(length) > _LARGEST_BYTES:
         raise ValueError(
-            f"{url}: expected at most {_LARGEST_BYTES:,} bytes, got the offer of {int(length):,}."
+            f"{part.url}: expected at most {_LARGEST_BYTES:,} bytes, got the offer of {int(length):,}."
         )
     return int(length)
 
@@ -289,7 +297,7 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
                     file.write(chunk)
                     progress.advance(len(chunk))
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-        raise _Interrupted(_reason(error, part, num_bytes)) from error
+        raise _fault(error, _reason(error, part, num_bytes)) from error
     return begin > 0
 
 
@@ -314,7 +322,7 @@ def _accepted_begin(
         raise _Interrupted(f"HTTP status {status}")
     raise ValueError(
         f"{part.url}: expected the file, got HTTP status {status} {response.reason}. "
-        "Fetch it by other means and set downloads.mirror to the folder that contains it."
+        f"Fetch it by other means and {part.advice}."
     )
 
 
@@ -322,6 +330,14 @@ def _validator(headers: Mapping[str, str]) -> str | None:
     """What If-Range may contain: a strong ETag, else the date of the last change (RFC 9110, 13.1.5)."""
     tag = headers.get("ETag")
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+
+
+def _fault(error: Exception, text: str) -> _Interrupted:
+    """The failure behind a client's error, in these words."""
+    cause = getattr(error.args[0] if error.args else None, "reason", None)
+    exceptions = urllib3.exceptions
+    unreached = exceptions.NewConnectionError, exceptions.ConnectTimeoutError, exceptions.ProxyError
+    return (_NoConnection if isinstance(cause, unreached) else _Interrupted)(text)
 
 
 def _reason(error: Exception, part: _Part, num_bytes: int) -> str:

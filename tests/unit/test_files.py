@@ -142,7 +142,7 @@ def test_files_of_known_names_that_are_continued_are_no_links(tmp_path: Path) ->
         blocks.__enter__,
         lambda: StepLog(tmp_path / "log.jsonl", num_bytes=0),
         lambda: manifest._claim(tmp_path / "claims", tmp_path / "result"),
-        lambda: _Part(tmp_path / "file.bin", "http://host/").open_at(0, None),
+        lambda: _Part(tmp_path / "file.bin", "http://host/", "").open_at(0, None),
     ):
         with pytest.raises(ValueError, match=r"expected a file, got a link\. Remove it"):
             write()

@@ -313,6 +313,21 @@ def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("num_bytes", [9, None])
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere.invalid"])
+def test_a_file_that_mirror_and_network_lack_is_refused_at_once_with_the_places(tmp_path, num_bytes, address):
+    nobody, mirror = Server(f"http://{address}/folder/file.bin"), tmp_path / "mirror"
+    with pytest.raises(ValueError, match="within 1 attempt, got ") as caught:
+        fetch(nobody, tmp_path / "file.bin", num_bytes=num_bytes, mirror=mirror, retries=5, wait_s=60)
+    places = f"{mirror}/{address}/folder/file.bin, {mirror}/folder/file.bin, {mirror}/file.bin."
+    assert str(caught.value).endswith(f"put the file into the mirror, which has none of {places}")
+
+
+def test_a_server_that_fails_is_asked_again_also_with_a_mirror(server, tmp_path):
+    server.script = [Behaviour(status=500), Behaviour(cut_after=0), Behaviour()]
+    assert fetch(server, tmp_path / "out" / "file.bin", mirror=tmp_path)["attempts"] == 3
+
+
 @pytest.mark.parametrize("place", ["127.0.0.1/folder/file.bin", "folder/file.bin", "file.bin"])
 def test_a_mirror_serves_a_file_by_host_path_or_name(tmp_path, place):
     file = tmp_path / "mirror" / place
