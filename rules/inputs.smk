@@ -8,6 +8,7 @@ from condenser import experiment
 from condenser.config.positions import check_longest_row, layers_and_positions
 from condenser.data import sources
 from condenser.data.generators import generator_files
+from condenser.data.official import OFFICIAL_FILES
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
@@ -54,6 +55,29 @@ def prefetch_inputs(wildcards):
             if checkpoints.needs_network(config.models[model]):
                 files.add(model_file(dataset, model))
     return sorted(files)
+
+
+def to_bring(needed):
+    """What jobs fetch from the network, a line each: address, bytes, and its place in the mirror, which lacks it."""
+    from condenser.data.download import mirror_places  # imports a client of HTTP
+
+    mirror, lines = Path(config.downloads.mirror or os.environ.get("CONDENSER_MIRROR", "MIRROR")), []
+    for job in needed:
+        name = job.rule.name.removeprefix("collect_")
+        model = config.models.get(job.wildcards_dict.get("model")) if name == "checkpoint" else None
+        if name == "download" and (file := OFFICIAL_FILES.get(job.wildcards.file)):
+            places = mirror_places(file.url, mirror)
+            size = "unknown size" if file.num_bytes is None else f"{file.num_bytes:,} bytes"
+            if not any(map(Path.is_file, places)):
+                lines.append(f"{file.url}, {size}: {places[0]}")
+        elif model and checkpoints.needs_network(model) and not (mirror / model.id).is_dir():
+            lines.append(f"https://huggingface.co/{model.id}: {mirror / model.id}/")
+        elif name != job.rule.name:
+            for part in getattr(config.datasets[name], "parts", []):
+                if not Path(part.id).is_dir():
+                    place = f"any folder, as id in datasets.{name}.parts"
+                    lines.append(f"https://huggingface.co/datasets/{part.id}: {place}")
+    return list(dict.fromkeys(lines))
 
 
 def folder_files(wildcards):

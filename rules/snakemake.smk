@@ -174,6 +174,10 @@ def say_what_changed():
     if edits := freshness.edits(changes, most=5):
         logger.info("\n    ".join(["What changed since the last run:", *edits]))
     if needed and "SPECS" in globals():
+        if lines := to_bring(needed):
+            logger.info(
+                "\n    ".join(["Fetched from the network (address: where to put it instead):", *lines])
+            )
         logger.info(hours_of(needed))
 
 

@@ -1,4 +1,4 @@
-"""What a user sees when a job fails: the job's own error, last and alone."""
+"""What a user sees when a job fails, or cannot run here: one error, last and alone."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from runs import checkout, finished
 
 pytestmark = pytest.mark.workflow
 
@@ -33,3 +35,21 @@ def test_the_error_of_a_bad_row_comes_last_and_without_the_command(root: Path, t
     )
     assert "--spec" not in done.stdout and "CalledProcessError" not in done.stdout
     assert len(done.stdout.splitlines()) < 60
+
+
+def test_a_dry_run_lists_what_the_network_is_needed_for_and_where_to_put_it(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = checkout(root, tmp_path / "checkout")
+    (folder / "mirror").mkdir()
+    (folder / "mirror" / "marco.tar.gz").touch()
+    (folder / "overlay.yaml").write_text("downloads: {mirror: mirror}\n")
+    options: dict[str, Any] = {"base": "configs/paper.yaml", "overlays": ["overlay.yaml"]}
+    said = finished(folder, "-n", target="results/msmarco/table1.tsv", **options)
+    lines = said.partition("Fetched from the network (")[2].partition("By the plan")[0].splitlines()
+    assert "    https://huggingface.co/bert-base-uncased: mirror/bert-base-uncased/" in lines
+    file = "trec.nist.gov/data/deep/2019qrels-pass.txt"
+    assert f"    https://{file}, 187,092 bytes: mirror/{file}" in lines
+    texts = "https://huggingface.co/datasets/wikimedia/wikipedia"
+    assert f"    {texts}: any folder, as id in datasets.wikibook.parts" in lines
+    assert not [line for line in lines if "marco.tar.gz" in line or "docdev" in line]
