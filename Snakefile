@@ -11,7 +11,8 @@ min_version("9.20")  # rules/snakemake.smk
 include: "rules/progress.smk"
 
 
-configfile: "config.yaml"
+# (the folder that the workflow runs in may have its own)
+configfile: "config.yaml" if Path("config.yaml").is_file() else str(Path(workflow.basedir, "config.yaml"))
 
 
 for table in sorted(Path(workflow.basedir, "configs", "tables").glob("*.yaml")):

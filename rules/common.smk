@@ -18,7 +18,9 @@ try:
     config = validated(config)
     sources.check_local_files(config.datasets)
 except ValueError as error:
-    sys.exit(f"error: config: {error}")
+    own = Path("config.yaml").absolute()
+    is_other = own.is_file() and not own.samefile(Path(workflow.basedir, own.name))
+    sys.exit(f"error: config: {error}" + is_other * f" ({own} is read in place of the workflow's own.)")
 
 # A DAG is a million small objects that all stay; the garbage collector takes a tenth of the time.
 gc.set_threshold(200_000)

@@ -163,6 +163,10 @@ def last_error(log):
 
 def why_no_rule(file):
     """Which name of a file the configuration lacks."""
+    folder, results, rest = file.partition("/results/")
+    if results and folder != ".":
+        place = "" if Path(folder).resolve() == Path.cwd() else f" and --directory {folder}"
+        return f"expected a path that begins with results/. Ask for results/{rest}{place}."
     return specs.unknown_name(config, file) or (
         "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
     )

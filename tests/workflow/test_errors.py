@@ -53,3 +53,27 @@ def test_a_dry_run_lists_what_the_network_is_needed_for_and_where_to_put_it(
     texts = "https://huggingface.co/datasets/wikimedia/wikipedia"
     assert f"    {texts}: any folder, as id in datasets.wikibook.parts" in lines
     assert not [line for line in lines if "marco.tar.gz" in line or "docdev" in line]
+
+
+def test_it_runs_in_another_folder_and_refuses_an_absolute_path(root: Path, tmp_path: Path) -> None:
+    table = "results/mine/table2.tsv"
+    (tmp_path / "mine.yaml").write_text(
+        f"datasets: {{mine: {{source: beir, path: {root / 'tests/data/tiny'}}}}}\n"
+    )
+
+    def last_line(*arguments: str, cwd: Path) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "snakemake", "-n", "--cores", "1", *arguments],
+            cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+        )  # fmt: skip
+        return done.stdout.splitlines()[-1]
+
+    overlay = ["--configfile", str(tmp_path / "mine.yaml")]
+    snakefile = ["--snakefile", str(root / "Snakefile")]
+    assert last_line(table, *snakefile, *overlay, cwd=tmp_path).startswith("This was a dry-run")
+    assert last_line(table, "--directory", str(tmp_path), *overlay, cwd=root).startswith("This was a dry-run")
+    said = last_line(str(tmp_path / table), *snakefile, *overlay, cwd=tmp_path)
+    assert said.endswith(f"expected a path that begins with results/. Ask for {table}.")
+    (tmp_path / "config.yaml").write_text("seed: 1\n")
+    said = last_line(table, *snakefile, *overlay, cwd=tmp_path)
+    assert said.endswith(f"({tmp_path / 'config.yaml'} is read in place of the workflow's own.)")
