@@ -9,7 +9,7 @@ from condenser.config.positions import check_longest_row, layers_and_positions
 from condenser.data import sources
 from condenser.data.generators import generator_files
 from condenser.data.official import OFFICIAL_FILES
-from condenser.evaluate import columns, figures, measures, published
+from condenser.evaluate import columns, figures, measures, notes, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
 from condenser.retrieve.bm25 import expansion_of, index_name, variant_of
@@ -479,7 +479,10 @@ def metrics_of_table(wildcards):
 
 
 def noted_of_table(wildcards):
-    """What the notes under a table are made from: lengths of texts, losses of trainings, and what was kept of them."""
+    """What the notes under a table are made from: lengths of texts, losses of trainings, what was kept of them, and counts.
+
+    The counts are in the manifests of the jobs behind the rows.
+    """
     dataset = wildcards.dataset
     noted = tables.table_notes(config, dataset, wildcards.table)
     of_texts = [lengths_file(one["dataset"], one["model"]) for one in noted["texts"]]
@@ -495,7 +498,17 @@ def noted_of_table(wildcards):
         system_file(dataset, one["system"], one["variant"], "model/validation.json")
         for one in noted["compared"]
     ]
-    return {"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations}
+    rows = [file for files in rows_of_table(wildcards).values() for file in files]
+    places = places_of_table(wildcards)
+    counted = [
+        manifest_of(*job)
+        for job in SPECS.jobs_behind_all(map(owner_of, rows))
+        if notes.is_counted(*job, places)
+    ]
+    return {
+        **{"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations},
+        "counted": counted,
+    }
 
 
 def counts_of_table(wildcards):

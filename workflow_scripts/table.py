@@ -6,8 +6,9 @@ Reads the metrics of every row and variant, query by query, in the order of the 
 evaluation set of its columns after another, and the counts of their collections, its own first; the models
 that the rows are made of instead of metrics, where no query is judged: the cells of the measures are empty
 then; the figures of papers, which stand in the table only beside a run on the official collection; for the
-notes, the lengths of the texts, and the losses and the comparisons with their starts of the trainings that
-the spec names. Writes the table as TSV, its notes and the manifest.
+notes, the lengths of the texts, the losses and the comparisons with their starts of the trainings that the
+spec names, and the counts in the manifests of the jobs behind the rows. Writes the table as TSV, its notes
+and the manifest.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate.comparisons import measure_columns, read_metrics, values_of_rows
     from condenser.evaluate.labels import label_lines
     from condenser.files import read_json
+    from condenser.manifest import read_manifest
 
     files, settings, dataset = job.input, job.settings.table, job.wildcards["dataset"]
     significance = vars(job.settings.significance)
@@ -54,6 +56,7 @@ def main(job: Job) -> dict[str, Any]:
         lengths=dict(zip(of_texts, map(read_text_lengths, files.lengths), strict=True)),
         losses=files.losses,
         validations=files.validations,
+        records=list(map(read_manifest, files.counted)),
         by_column=by_column,
         unknown_words=job.settings.notes.unknown_words,
     )

@@ -204,7 +204,8 @@ class CanonicalFiles:
     Blank lines are not rows. `rejected_rows` has the rejected rows by what they are, `passages`, `queries`,
     `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected.
     `repeated_texts` counts the passages that have the title and text of an earlier one under another id; they
-    are kept.
+    are kept. `queries_of_unknown_passages` has by split the queries that are left out because all their
+    judgements name passages that the collection lacks.
     """
 
     def __init__(self, folder: str | Path, *, bad_rows: str) -> None:
@@ -214,6 +215,7 @@ class CanonicalFiles:
         self._doc_ids = IdSet()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
         self._rejected_rows: Counter[str] = Counter()
+        self._of_unknown_passages: dict[str, set[str]] = {}  # ids of queries, by split
 
     def __enter__(self) -> CanonicalFiles:
         self._writing = self._written_together()
@@ -404,6 +406,9 @@ class CanonicalFiles:
         """
         judgements = {split: self._known_passages(split, rows) for split, rows in qrels.items()}
         judged = {split: {qrel.query_id for _, _, qrel in rows} for split, rows in judgements.items()}
+        for split, ids in judged.items():
+            if lost := self._of_unknown_passages.get(split, set()) - ids:
+                self._totals.setdefault("queries_of_unknown_passages", {})[split] = len(lost)
         written: dict[str, dict[str, Query]] = {split: {} for split in qrels}
         for splits, rows in queries:
             with self._not_empty("queries", splits):
@@ -557,6 +562,7 @@ class CanonicalFiles:
             check_id("query id", qrel.query_id)
             check_id("passage id", qrel.doc_id)
             if qrel.doc_id not in self._doc_ids:
+                self._of_unknown_passages.setdefault(split, set()).add(qrel.query_id)
                 raise _unknown_passage(qrel.doc_id)
             grade = grades.setdefault((qrel.query_id, qrel.doc_id), qrel.grade)
             if grade != qrel.grade:

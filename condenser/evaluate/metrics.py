@@ -103,7 +103,8 @@ def measure_run(
         has_answer: whether a query's answer stands in a passage, by query_id and doc_id.
 
     Counts: `queries` (judged), `queries_missing` (judged, not in the run), `queries_without_relevant`
-    (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `hits`.
+    (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `queries_of_equal_scores`
+    (judged, their first ten hits have one score), `hits`.
     """
     asked = [parse(name) for name in measures]
     values = {query_id: dict.fromkeys(measures, 0.0) for query_id in grades}
@@ -113,7 +114,7 @@ def measure_run(
         )
         for query_id, of_query in grades.items()
     }
-    num_found = num_unjudged = num_hits = 0
+    num_found = num_unjudged = num_equal = num_hits = 0
     for ranked_query in rankings:
         query_id = ranked_query.query_id
         num_hits += len(ranked_query.doc_ids)
@@ -121,6 +122,7 @@ def measure_run(
             num_unjudged += 1
             continue
         num_found += 1
+        num_equal += _are_equal(ranked_query.scores[:10])
         ranking = Ranking(
             ranked_query.doc_ids,
             {doc_id: place + 1 for doc_id, place in ranked_query.places.items()},
@@ -135,9 +137,16 @@ def measure_run(
         "queries_missing": len(grades) - num_found,
         "queries_without_relevant": sum(not passages for passages in relevant.values()),
         "queries_unjudged": num_unjudged,
+        "queries_of_equal_scores": num_equal,
         "hits": num_hits,
     }
     return values, counts
+
+
+def _are_equal(scores: Sequence[float] | np.ndarray) -> bool:
+    """Whether ten scores are equal; Anserini lowers each of equal ones by 1e-6 more than the one above it."""
+    below = scores[0] - np.asarray(scores, dtype=np.float64) if len(scores) == 10 else np.ones(1)
+    return not below.any() or bool(np.allclose(below, 1e-6 * np.arange(len(below)), rtol=0, atol=1e-8))
 
 
 def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

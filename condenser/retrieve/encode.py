@@ -15,7 +15,7 @@ import torch
 
 from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.files import full_disk_named
+from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
 from condenser.model.operations import weights_unchanged
 from condenser.model.retriever import Retriever
@@ -43,7 +43,7 @@ def encode_texts(
 
     A text is cut to `max_tokens` tokens with [CLS], the model's prompt and [SEP]; a forward pass has at most
     `batch_tokens` tokens with padding. Counts: `rows`, `tokens` (with special tokens and prompts), `rows_cut`
-    (longer than `max_tokens`).
+    (longer than `max_tokens`), `zero_vectors`.
 
     An interrupted encoding resumes after the last finished block in `work_folder`. The caller chooses a
     folder that belongs to these inputs alone, and removes it.
@@ -93,9 +93,14 @@ def encode_texts(
             blocks.append(block)
             progress.advance(len(of_block))
         blocks.link_to(output)
+    written = load_npy(output)  # of all blocks, also those of an interrupted job
     lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
     return {
         "rows": len(wanted),
         "tokens": int(np.minimum(lengths + around, max_tokens).sum()),
         "rows_cut": int((lengths + around > max_tokens).sum()),
+        "zero_vectors": sum(
+            int((~written[start : start + block_rows].any(axis=1)).sum())
+            for start in range(0, len(written), block_rows)
+        ),
     }

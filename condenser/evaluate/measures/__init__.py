@@ -68,10 +68,13 @@ class Measure:
         """The task of the sentences that it measures; None for a measure of rankings."""
         return getattr(self.module, "TASK", None)
 
-    def is_trivial(self, *, num_passages: int, run_depth: int) -> bool:
-        """Whether every ranking has the same value, because its depth takes in all passages."""
-        takes_all = min(self.depth, run_depth) >= num_passages
-        return takes_all and getattr(self.module, "WHOLE_IS_TRIVIAL", False)
+    def random_share(self, *, num_passages: int, run_depth: int) -> float:
+        """The share of the passages that its depth takes in; 0 for a measure to which the order matters.
+
+        A random ranking has this recall. At 1 every ranking has the same value.
+        """
+        is_of_order = not getattr(self.module, "WHOLE_IS_TRIVIAL", False)
+        return 0.0 if is_of_order else min(self.depth, run_depth, num_passages) / num_passages
 
     @property
     def least(self) -> float:

@@ -44,13 +44,14 @@ def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):
         **{
             "corpus.jsonl": '{"_id": "d1", "title": "T", "text": ""}\n{"_id": "d2", "text": "two"}\n'
             '{"_id": "d3", "text": " "}\n',
-            "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nq2\td2\t2\nq2\td3\t1\nq2\td1\t0\n",
+            "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nq2\td2\t2\nq2\td3\t1\nq2\td1\t0\nq1\td3\t1\n",
         },
     ) | {"bad_rows": "skip"}
     counts = sources.collect(tmp_path / "out", {}, described)
     assert caplog.messages[-1] == (
-        "Left out as bad rows: 1 passages, 1 judgements of dev; rejected.jsonl lists them."
+        "Left out as bad rows: 1 passages, 2 judgements of dev; rejected.jsonl lists them."
     )
+    assert counts["queries_of_unknown_passages"] == {"dev": 1}
     assert counts["passages"] == 2 and counts["qrels"] == {"train": 1, "dev": 2}
     assert next(read_passages(tmp_path / "out" / "collection.jsonl")).title == "T"
 

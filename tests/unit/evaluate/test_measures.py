@@ -50,7 +50,24 @@ def test_a_relevant_passage_at_rank_eleven_gives_no_reciprocal_rank():
 def test_a_query_without_a_relevant_hit_counts_zero_and_an_unjudged_one_nothing(second, grade, counted):
     values, counts = measured({"a": ["x"], second: ["x"]}, {"a": {"x": 1}, "b": {"x": grade}})
     assert means(values)["MRR@10"] == means(values)["R@1000"] == 0.5
-    assert counts == {"queries": 2, "hits": 2, **counted}
+    assert counts == {"queries": 2, "hits": 2, "queries_of_equal_scores": 0, **counted}
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_counted"),
+    [
+        ([0.5] * 12, True),
+        ([0.5 - 1e-6 * rank for rank in range(12)], True),  # as Anserini writes equal ones
+        ([0.5] * 9 + [0.4], False),
+        ([0.5 - 2e-6 * rank for rank in range(12)], False),
+        ([0.5] * 9, False),
+    ],
+)
+def test_queries_whose_first_ten_scores_are_equal_are_counted(scores, is_counted):
+    docs = [f"d{number}" for number in range(len(scores))]
+    rankings = [ranked("q", docs, scores, {"q": {"d1": 1}})]
+    _, counts = measure_run(rankings, {"q": {"d1": 1}}, measures=NAMES, relevant_grade=1)
+    assert counts["queries_of_equal_scores"] == is_counted
 
 
 def test_dl19_counts_grade_one_in_ndcg_alone():

@@ -15,9 +15,19 @@ from condenser.blocks import AutoLengths
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, render_comparisons
-from condenser.evaluate.notes import kept_lines, notes_of_table, trivial_lines, update_lines, write_notes
+from condenser.evaluate.notes import (
+    is_counted,
+    kept_lines,
+    left_out_lines,
+    notes_of_table,
+    trivial_lines,
+    uncompared_lines,
+    update_lines,
+    write_notes,
+)
 from condenser.evaluate.significance import Comparison
 from condenser.files import write_json
+from condenser.manifest import Record
 from condenser.settings import partly
 from condenser.train.validation import NOT_COMPARED, StartComparison
 
@@ -51,11 +61,17 @@ def notes(folder: Path, **changes: Any) -> list[str]:
     given = {
         "dataset": "mine",
         "columns": columns_of("MRR@10", "R@1000"),
-        "counts": {"mine": {"passages": 300, "rejected_rows": {"passages": 2, "judgements of dev": 3}}},
+        "counts": {
+            "mine": {
+                **{"passages": 300, "rejected_rows": {"passages": 2, "judgements of dev": 3}},
+                **{"repeated_texts": 12, "queries_of_unknown_passages": {"dev": 3}},
+            }
+        },
         "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}], "compared": []},
         "lengths": {("mine", "backbone"): TEXTS},
         "losses": [losses(folder / "condenser.jsonl", steps=18, items_of_epoch=1152)],
         "validations": [],
+        "records": [],
         "by_column": {},
         "unknown_words": 0.01,
     }
@@ -65,6 +81,9 @@ def notes(folder: Path, **changes: Any) -> list[str]:
 def test_a_table_says_what_was_left_out_cut_unknown_trivial_and_made(tmp_path: Path) -> None:
     assert notes(tmp_path) == [
         "Left out as bad rows: 2 passages, 3 judgements of dev; rejected.jsonl lists them.",
+        "3 queries of dev are left out: all their judgements name passages that the collection lacks.",
+        "12 of 300 passages have the title and text of an earlier one: they count as wrong where only that "
+        "one is judged, and may be negatives of it.",
         "236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are never read.",
         "backbone: [CLS] is assumed.",
         "37.0 % of the words of the passages are unknown to the vocabulary of backbone, which reads [UNK] in "
@@ -137,7 +156,20 @@ def test_a_depth_beyond_the_documents_tells_nothing_however_many_passages_they_h
 def test_a_depth_that_takes_in_all_passages_tells_nothing(
     measure: str, num_passages: int, depth: int, is_trivial: bool
 ) -> None:
-    assert bool(trivial_lines(columns_of(measure, depth=depth), {"mine": num_passages})) == is_trivial
+    lines = trivial_lines(columns_of(measure, depth=depth), {"mine": num_passages})
+    assert any("is the same for every ranking" in line for line in lines) == is_trivial
+
+
+@pytest.mark.parametrize(
+    ("measure", "num_passages", "is_said"),
+    [("R@100", 300, True), ("R@100", 301, False), ("MRR@100", 101, False)],
+)
+def test_a_depth_that_covers_a_third_of_the_passages_tells_little(
+    measure: str, num_passages: int, is_said: bool
+) -> None:
+    covers = "its depth covers 33 % of the 300 ranked texts, so a random ranking has 0.33 or more."
+    lines = trivial_lines(columns_of(measure), {"mine": num_passages})
+    assert lines == [f"R@100 tells little: {covers}"] * is_said
 
 
 def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_path: Path) -> None:
@@ -154,6 +186,101 @@ def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_p
         "round1 (250 train queries): 2 updates, 1 epoch.",
         "round2: 6 updates, 3 epochs, in 3 trainings whose weights are averaged.",
     ]
+
+
+def record(rule: str, counts: dict[str, Any], *outputs: Path, config: Any = None, **wildcards: str) -> Record:
+    spec = {"rule": rule, "wildcards": {"dataset": "mine", **wildcards}, "config": config or {}}
+    return Record(Path(), spec, {}, dict.fromkeys(outputs, ""), counts, {})
+
+
+def test_a_line_says_where_a_bound_and_not_epochs_decided_on_the_updates(tmp_path: Path) -> None:
+    files = [losses(tmp_path / name, steps=32, items_of_epoch=64) for name in ("bound", "epochs")]
+    recipes = [{"epochs": 2, "updates": {"least": 32}}, {"epochs": 8, "updates": {"least": 32}}]
+    records = [
+        record("train", {}, file, config={"recipe": recipe})
+        for file, recipe in zip(files, recipes, strict=True)
+    ]
+    trainings = [{"system": file.name, "variant": "seed1"} for file in files]
+    assert update_lines(trainings, files, records) == [
+        "bound: 32 updates, 8 epochs. updates.least (32) decides, not epochs: 2 epochs would be 8 updates.",
+        "epochs: 32 updates, 8 epochs.",
+    ]
+
+
+def test_a_line_says_that_too_few_train_queries_are_held_out_to_compare_with_the_start(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "validation.json"
+    write_json(file, asdict(NOT_COMPARED))
+    held_out = record(
+        *("held_out", {"queries": 0, "of": 192}),
+        config={"recipe": {"held_out": {"share": 0.1, "least": 50}}},
+        variant="seed1",
+    )
+    trained, not_asked = ({"recipe": {"validation": asked}} for asked in ({"keep": "better"}, None))
+    trainings = [{"system": "round1", "variant": "seed1"}]
+    assert uncompared_lines(trainings, [file], [held_out, record("train", {}, file, config=trained)]) == [
+        "round1 is not compared with its start: a share of 0.1 of 192 train queries is less than 50, so none "
+        "is held out (held_out)."
+    ]
+    assert uncompared_lines(trainings, [file], [held_out, record("train", {}, file, config=not_asked)]) == []
+
+
+def test_a_line_tells_each_count_of_the_jobs_behind_a_table_that_is_not_0() -> None:
+    seed1, bm25 = {"variant": "seed1"}, {"system": "bm25"}
+    round1 = {"system": "round1", **seed1}
+    examples = {"queries": 192, "examples": 92, "without_hits": 96, "without_positive_in_run": 4}
+    fusion = {"system": {"least_queries": 40, "of": ["a", "b", "c"]}}
+    measured = {"metrics": {"measures": ["MRR@10"], "relevant_grade": 2}}
+    metrics = {"queries": 10, "queries_without_relevant": 3, "queries_of_equal_scores": 2}
+    spans, english = {"model": {"min_span_tokens": 4}}, {"system": {"language": "en"}}
+    without_hits = {"queries": 10, "queries_without_hits": 5}
+    from_bm25, from_both = ({"system": {"negatives": names}} for names in (["bm25"], ["bm25", "round1"]))
+    records = [
+        record("pretrain", {"rows": 300, "documents_left_out": 30}, config=spans, model="cocondenser"),
+        record("pretrain", {"rows": 300, "texts_of_one_sentence": 7}, model="ict-seed1"),
+        record("examples", examples, **bm25, **seed1),
+        record("examples", {**examples, "examples": 188, "without_hits": 0}, **round1),
+        record("train", {}, config=from_bm25, **round1),
+        record("train", {}, config=from_both, system="round2", **seed1),
+        record("bm25_run", without_hits, config=english, split="dev", **bm25),
+        record("fusion_weights", {"queries": 0}, config=fusion, system="hybrid", **seed1),
+        record("encode", {"rows": 150, "zero_vectors": 1}, shard="0-of-2", **round1),
+        record("encode", {"rows": 150, "zero_vectors": 2}, shard="1-of-2", **round1),
+        record("metrics", metrics, config=measured, split="dev", **round1),
+        record(
+            "metrics",
+            metrics | {"queries_of_equal_scores": 0},
+            config=measured,
+            system="round1",
+            variant="seed2",
+        ),
+    ]
+    assert left_out_lines(records, "mine") == [
+        "cocondenser: 30 of 300 passages are left out: too short for two spans of 4 tokens.",
+        "ict: 7 of 300 passages are left out: they have one sentence at most.",
+        "round1: 92 of 192 train queries; 96 without a hit of bm25, 4 without their positive in its run.",
+        "round2: 92 of 192 train queries with negatives of bm25; 96 without a hit of bm25, 4 without their "
+        "positive in its run.",
+        "round2: 188 of 192 train queries with negatives of round1; 4 without their positive in the run of "
+        "round1.",
+        "bm25: found nothing for 5 of 10 queries: its language is en.",
+        "hybrid: its weights are equal (0.33 each) and not learnt: that needs 40 judged queries that no part "
+        "is trained on, and there are 0.",
+        "round1: 3 of 300 passages have a vector of length 0, whose scores are all 0.",
+        "round1, seed1: the first ten scores are equal for 2 of 10 queries: their order says nothing.",
+        "3 of 10 queries have no passage of grade 2 or more: each ranking scores 0 for them.",
+    ]
+    clean = [Record(one.path, one.spec, {}, {}, dict.fromkeys(one.counts, 0), {}) for one in records]
+    lines = left_out_lines([one for one in clean if one.spec["rule"] != "fusion_weights"], "mine")
+    assert lines == []
+
+
+def test_counts_are_read_of_the_evaluation_sets_of_a_table_alone() -> None:
+    places = [("mine", "dev")]
+    assert is_counted("bm25_run", {"dataset": "mine", "split": "dev"}, places)
+    assert not is_counted("bm25_run", {"dataset": "mine", "split": "train"}, places)
+    assert is_counted("examples", {"dataset": "mine"}, places) and not is_counted("tokens", {}, places)
 
 
 def comparison(low: float, verdict: str) -> Comparison:

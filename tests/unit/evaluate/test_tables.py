@@ -453,7 +453,7 @@ def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.
         "output": {"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
     }
     given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
-    given |= {"models": [], "lengths": [], "losses": [], "validations": []}
+    given |= {"models": [], "lengths": [], "losses": [], "validations": [], "counted": []}
     do("table", **job, input={**given, "metrics": files})
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()

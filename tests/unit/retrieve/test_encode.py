@@ -233,7 +233,12 @@ def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path
     assert not (tmp_path / "out.npy").exists() and not (tmp_path / "m.json").exists()
 
 
-def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
+@pytest.mark.parametrize("factor", [1.0, 0.0])
+def test_counts_tell_how_many_texts_were_cut_and_have_no_vector(
+    tmp_path, retriever, texts, monkeypatch, factor
+):
+    vectors_of = Retriever.forward
+    monkeypatch.setattr(Retriever, "forward", lambda model, rows: factor * vectors_of(model, rows))
     tokenizer = Tokenizer(retriever)
     lengths = [
         len(tokenizer.encode([text])[0]) + (len(tokenizer.encode([title])[0]) + 1 if title else 0) + 2
@@ -257,4 +262,5 @@ def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
         "rows": NUM_ROWS - 24,
         "tokens": sum(min(length, limit) for length in lengths),
         "rows_cut": sum(length > limit for length in lengths),
+        "zero_vectors": (NUM_ROWS - 24) * (factor == 0.0),
     }
