@@ -78,8 +78,10 @@ class Searcher:
             vector = self._retriever(Rows.of(row, np.array([row.shape[1]]))).float().numpy()
         if not np.isfinite(vector).all():
             raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")
-        is_cut = len(ids) > room
-        return vector, [f"The query was cut to its first {room} of {len(ids)} tokens."] if is_cut else []
+        notes = [f"The query was cut to its first {room} of {len(ids)} tokens."] if len(ids) > room else []
+        if (ids == self._tokenizer.unk_id).all():  # also of no token
+            notes.append("The model knows no word of the query: its hits mean nothing.")
+        return vector, notes
 
     def close(self) -> None:
         """Nothing to close."""

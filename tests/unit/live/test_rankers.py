@@ -228,6 +228,15 @@ def test_an_answer_is_no_deeper_than_the_run_and_says_so(made: Made) -> None:
     assert len(answer.hits) == HITS and answer.notes == [f"This system ranks at most {HITS} passages."]
 
 
+@pytest.mark.parametrize("query", ["🙂🎉", "سؤال عربي", "\u200d"])
+def test_hits_of_a_query_of_which_nothing_can_be_read_mean_nothing(made: Made, query: str) -> None:
+    note = "The model knows no word of the query: its hits mean nothing."
+    for system in ("dense", "mixed"):
+        assert LiveSystem(made.asked(system), OpenSystems()).answer(query, 3).notes == [note]
+        known = f"{query} {made.files.queries[0].text}"
+        assert note not in LiveSystem(made.asked(system), OpenSystems()).answer(known, 3).notes
+
+
 def test_a_part_that_is_not_made_keeps_the_whole_from_answering(made: Made, tmp_path: Path) -> None:
     known = read_json(made.files.root / "known.json")
     lost = str(tmp_path / "lost.npy")
