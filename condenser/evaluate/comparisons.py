@@ -153,6 +153,16 @@ def holm_note(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
     return []
 
 
+def empty_note(frame: pd.DataFrame) -> list[str]:
+    """Why a smallest detectable difference is empty, where one is."""
+    if frame["smallest_detectable_difference"].isna().any():
+        return [
+            "smallest_detectable_difference is empty where all queries have the same difference: nothing "
+            "tells how much it varies."
+        ]
+    return []
+
+
 def render_comparisons(frame: pd.DataFrame) -> str:
     """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
     blocks: list[str] = []
@@ -170,6 +180,7 @@ def render_comparisons(frame: pd.DataFrame) -> str:
     limits_of_all = dict.fromkeys(["difference_low", "difference_high"], "float64")  # NaN where there is none
     of_tests = frame[["verdict", *limits_of_all]].astype(limits_of_all)
     blocks += holm_note(of_tests.itertuples(index=False, name=None))
+    blocks += empty_note(frame)
     return "\n\n".join(blocks) or "Nothing to compare."
 
 

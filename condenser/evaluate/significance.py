@@ -356,6 +356,8 @@ def variance(per_query: Float64[np.ndarray, " query"], systems: Sequence[Values]
 def minimal_detectable_difference(of_difference: Variance, *, alpha: float, power: float, seed: int) -> float:
     """Smallest true difference that a two-sided test of level alpha finds with probability `power`.
 
+    NaN where nothing varies: then nothing tells how large the noise is.
+
     The test is repeated on other queries and with other seeds: both parts of the variance are estimates, here
     and there, each a chi-squared variable over its degrees of freedom. With R the variance that a repetition
     estimates, df its degrees of freedom and V the true one, the difference d solves
@@ -373,8 +375,8 @@ def minimal_detectable_difference(of_difference: Variance, *, alpha: float, powe
 
     Source: Bloom, Minimum detectable effects, Evaluation Review 1995, who takes V as known.
     """
-    if not of_difference.total > 0:
-        return of_difference.total
+    if not of_difference.total > 1e-24:  # values that agree to the last digits
+        return math.nan
     generator = np.random.default_rng((seed, _REPETITIONS))
     degrees = max(of_difference.seed_degrees, 1), of_difference.query_degrees
     drawn = np.array([generator.chisquare(number, size=(2, _NUM_REPETITIONS)) / number for number in degrees])

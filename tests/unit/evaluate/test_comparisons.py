@@ -19,7 +19,7 @@ from condenser.evaluate.comparisons import (
     row_names,
     written_p_value,
 )
-from condenser.evaluate.significance import bootstrap_interval, holm, randomisation_test, variance
+from condenser.evaluate.significance import bootstrap_interval, holm, randomisation_test, summaries, variance
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
@@ -119,6 +119,16 @@ def test_level_and_seed_are_those_of_the_configuration(tmp_path: Path) -> None:
     assert found(tmp_path, seed=1)["MRR@10"].cells[0].low != default.cells[0].low
     more = found(tmp_path, power=0.95)["MRR@10"].comparisons[1, 0]
     assert more.detectable_difference > default.comparisons[1, 0].detectable_difference
+
+
+@pytest.mark.parametrize("difference", [0.0, 0.1])
+def test_no_detectable_difference_is_written_where_nothing_varies(tmp_path: Path, difference: float) -> None:
+    of_pair = {0: np.full((1, 7), 0.3), 1: np.full((1, 7), 0.3 + difference)}
+    cells, comparisons = summaries(of_pair, [(1, 0)], **SIGNIFICANCE)
+    frame = make_comparisons(ROWS, {"MRR@10": Measured([*cells.values()], comparisons, 7)})
+    assert frame["smallest_detectable_difference"].isna().all()
+    assert render_comparisons(frame).endswith("nothing tells how much it varies.")
+    assert "is empty" not in render_comparisons(make_comparisons(ROWS, found(tmp_path)))
 
 
 def test_rows_of_several_sizes_are_told_apart() -> None:

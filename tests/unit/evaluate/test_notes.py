@@ -297,9 +297,9 @@ def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
     by_column = {"MRR@10": Measured([], {(1, 0): comparison(low, verdict)}, 40)}
     assert ("Holm" in notes(tmp_path, by_column=by_column)[-1]) == is_said
     frame = pd.DataFrame(
-        [["a", "b", "MRR@10", 0.02, low, 0.04, "0.12", verdict]],
+        [["a", "b", "MRR@10", 0.02, low, 0.04, "0.12", verdict, 0.05]],
         columns=["row", "compared_with", "measure", "difference", "difference_low", "difference_high",
-                 "holm_p_value", "verdict"],
+                 "holm_p_value", "verdict", "smallest_detectable_difference"],
     )  # fmt: skip
     assert ("corrected for all comparisons" in render_comparisons(frame)) == is_said
 
