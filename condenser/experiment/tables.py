@@ -28,6 +28,7 @@ from condenser.experiment import (
     root,
     run_depth,
     starts_from,
+    systems_of,
     variant,
 )
 from condenser.files import canonical_json
@@ -207,12 +208,13 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
 def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
     """The one of `systems` that ranks with the untouched checkpoint from which a system's models start.
 
-    None if there is none, and for a system that is such a start itself or has no model.
+    A system that scores the hits of others, as MaxSim does, is no start. None if there is none, and for a
+    system that is such a start itself or has no model.
     """
 
     def is_start(one: str) -> bool:
         initial = getattr(config.systems[one], "initial", None)
-        if initial is None or starts_from(config, one) is not None or is_trained(config, one):
+        if initial is None or systems_of(config, one) or is_trained(config, one):
             return False
         return root(config, initial) == initial
 

@@ -328,6 +328,7 @@ def compared(
         "zero-shot": biencoder("cocondenser", train=False),
         "other": biencoder("own", train=True),
         "bm25": CONFIG["systems"]["bm25"],
+        "maxsim": {**biencoder("backbone", train=False), "kind": "late", "candidates": ["bm25"]},
     }
     table = {
         **{"rows": rows, "measures": ["MRR@10"], "published": None, "compare_with": compare_with},
@@ -342,6 +343,11 @@ def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:
     starts, pairs = compared(["bm25", "start", "plain", "pre-trained", "zero-shot"])
     assert starts == [None, None, 1, 1, 1]  # of a chain of models, its checkpoint
     assert pairs == [[0, 1], [2, 1], [3, 1], [4, 1]]
+
+
+def test_maxsim_of_a_checkpoint_is_no_start_but_has_one() -> None:
+    assert compared(["maxsim", "start", "plain"]) == ([1, None, 1], [[0, 1], [2, 1]])
+    assert compared(["maxsim", "bm25", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
 
 
 def test_each_of_two_starts_is_compared_with_all_other_rows_once() -> None:
