@@ -136,13 +136,14 @@ class Report:
         name, measures = result.wildcards["table"], [column["name"] for column in settings["columns"]]
         tests = _read_tsv(self._table_file(self._tests[name])) if name in self._tests else []
         measured = [row for row in rows if row["origin"] == "measured"]
+        best = {measure: _best(measured, measure) for measure in measures}
         return {
             "name": name,
             "file": str(self._table_file(result)),
             "measures": measures,
             "rows": rows,
-            "best": {measure: max((row[measure] for row in measured), default="") for measure in measures},
-            "first": max(measured, key=lambda row: row[measures[0]], default=None),
+            "best": {measure: row[measure] if row else "" for measure, row in best.items()},
+            "first": best[measures[0]],
             "has_sizes": any(row.get("train_queries", "all") not in ("", "all") for row in rows),
             "collection": rows[0]["collection"] if rows else "",
             "published": settings["published"],
@@ -433,6 +434,11 @@ class Report:
 def _read_tsv(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def _best(rows: Sequence[Mapping[str, str]], measure: str) -> Mapping[str, str] | None:
+    """The first row with the largest value of a measure; None where no row has one."""
+    return max((row for row in rows if row[measure]), key=lambda row: float(row[measure]), default=None)
 
 
 def _curve(file: Path) -> tuple[list[tuple[float, float]], int]:

@@ -118,6 +118,18 @@ def test_the_page_has_the_cells_of_the_table_and_the_values_of_each_query(tmp_pa
     assert found.data["judged"][3] == [found.data["systems"][1]["hits"][3][0], 1]
 
 
+@pytest.mark.parametrize("values", [("-0.2000", "-0.1000"), ("9.5000", "10.5000"), ("", "0.0000")])
+def test_the_best_row_is_that_of_the_largest_number(tmp_path: Path, values: tuple[str, str]) -> None:
+    table = results_of(tmp_path) / "small" / "table2.tsv"
+    header, *lines = (line.split("\t") for line in table.read_text().splitlines())
+    for line, value in zip(lines, values, strict=True):
+        line[header.index("MRR@10")] = value
+    table.write_text("".join("\t".join(line) + "\n" for line in [header, *lines]))
+    (shown_table,) = report_of(tmp_path / "results").tables()
+    assert shown_table["best"]["MRR@10"] == values[1]
+    assert shown_table["first"]["method"] == "System A"
+
+
 def test_what_is_missing_is_said_with_its_command(tmp_path: Path) -> None:
     cannot = {"target": "results/small/third.tsv", "command": "no", "reason": "it has no train queries"}
     made = {"target": "", "command": "it is made", "reason": None}
