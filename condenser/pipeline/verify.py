@@ -155,7 +155,7 @@ def verify(results: Path, *, current: Current, dataset: str | None = None) -> tu
         if fault := _fault(path, digest):
             findings.append(Finding("damaged", path, fault))
     bad = {finding.path: finding.kind.replace("unknown", "of unknown origin") for finding in findings}
-    return len(outputs), [*findings, *_stale(records, bad, current)]
+    return len(outputs), [*findings, *stale(records, bad, current)]
 
 
 def results_digest(results: Path, *, dataset: str | None = None) -> str:
@@ -215,7 +215,7 @@ def _fault(path: Path, digest: str) -> str | None:
         return _unread(error)
 
 
-def _stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Current) -> list[Finding]:
+def stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Current) -> list[Finding]:
     """The stale results, by manifest: by themselves, or by an input, however far above.
 
     `bad` has the files that make what is made from them stale, with the reason.
@@ -231,15 +231,15 @@ def _stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Cur
         else "was written after the check began"
         for path in records
     }
-    stale = {path for path in records if reasons[path]}
-    waiting = [*bad, *(output for path in stale for output in records[path].outputs)]
+    found = {path for path in records if reasons[path]}
+    waiting = [*bad, *(output for path in found for output in records[path].outputs)]
     while waiting:  # no recursion: a manifest of somebody else may say that a result was made from itself
-        for path in set(made_from.get(waiting.pop(), [])) - stale:
-            stale.add(path)
+        for path in set(made_from.get(waiting.pop(), [])) - found:
+            found.add(path)
             waiting += records[path].outputs
 
     def reason(path: Path) -> str:
-        file = next(file for file in records[path].inputs if file in bad or maker.get(file) in stale)
+        file = next(file for file in records[path].inputs if file in bad or maker.get(file) in found)
         return f"made from {file}, which is {bad.get(file, 'stale')}"
 
-    return [Finding("stale", path, reasons[path] or reason(path)) for path in records if path in stale]
+    return [Finding("stale", path, reasons[path] or reason(path)) for path in records if path in found]

@@ -96,7 +96,10 @@ class Report:
         }
 
     def _ranked(self) -> list[Ranking]:
-        """The rows of all tables whose run is there, each once, by the first variant that is."""
+        """The rows of all tables whose run is there, each once, by the first variant that is.
+
+        Those that are out of date are left out where others are not: they may be of other texts.
+        """
         found: dict[tuple[str, str], Ranking] = {}
         for table in self._tables:
             columns = table.config["table"]["columns"]
@@ -121,7 +124,14 @@ class Report:
                         seeds = "" if row["variants"] == ["untrained"] else seeds
                         found.setdefault(name, Ranking(label, *name, file, run, seeds))
                         break
-        return list(found.values())
+        fresh = [ranking for ranking in found.values() if not self._changes_of(ranking)]
+        self._num_old_rankings = len(found) - len(fresh)
+        return fresh or list(found.values())
+
+    def _changes_of(self, ranking: Ranking) -> list[str]:
+        """Why the run of a ranking or its measures are out of date."""
+        makers = (self._maker.get(file) for file in (ranking.run, ranking.metrics))
+        return [change for maker in makers if maker for change in maker.changes]
 
     # ---- what is shown ---------------------------------------------------------------------------
 
@@ -134,7 +144,8 @@ class Report:
         rows = _read_tsv(self._table_file(result))
         settings = result.config["table"]
         name, measures = result.wildcards["table"], [column["name"] for column in settings["columns"]]
-        tests = _read_tsv(self._table_file(self._tests[name])) if name in self._tests else []
+        of_tests = self._tests.get(name)
+        tests = _read_tsv(self._table_file(of_tests)) if of_tests else []
         measured = [row for row in rows if row["origin"] == "measured"]
         best = {measure: _best(measured, measure) for measure in measures}
         return {
@@ -155,6 +166,7 @@ class Report:
                 for note in file.read_text(encoding="utf-8").splitlines()
             ],
             "tests": tests,
+            "changes_of_tests": of_tests.changes if of_tests else [],
             "num_held": sum(test["verdict"] in ("better", "worse") for test in tests),
             "changes": result.changes,
             "charts": [self._quality(settings, measured, measure) for measure in measures],
@@ -221,18 +233,23 @@ class Report:
     def curves(self) -> list[dict[str, Any]]:
         """The training loss of every training, the variants of one system or model in one chart."""
         groups: dict[str, list[tuple[str, Path]]] = {}
+        changes: dict[str, list[str]] = {}
         for result, file in self._curves:
             of_what = next(result.wildcards[key] for key in _LEARNERS if key in result.wildcards)
             name = of_what if "variant" in result.wildcards else re.sub(r"-seed\d+$", "", of_what)
             told = result.wildcards.get("variant") or of_what[len(name) + 1 :] or "loss"
             groups.setdefault(f"{result.rule} {name}", []).append((told, file))
+            changes.setdefault(f"{result.rule} {name}", []).extend(result.changes)
         shown = []
         for name, members in sorted(groups.items()):
             curves = {told: _curve(file) for told, file in members}
             lines = {told: points for told, (points, _) in curves.items() if points}
             if lines:
                 left_out = sum(missing for _, missing in curves.values())
-                shown.append({"name": name, "picture": loss_chart(lines, name=name), "left_out": left_out})
+                picture = loss_chart(lines, name=name)
+                shown.append(
+                    {"name": name, "picture": picture, "left_out": left_out, "changes": changes[name]}
+                )
         return shown
 
     def figures(self) -> list[dict[str, Any]]:
@@ -290,7 +307,11 @@ class Report:
                 of["total"] = [result for part in parts for result in part]
             costs = {name: _cost(name, results) if results else None for name, results in of.items()}
             plans.append(
-                {"name": file.name, "rows": [row | {"measured": costs[row["rule"]]} for row in rows]}
+                {
+                    "name": file.name,
+                    "rows": [row | {"measured": costs[row["rule"]]} for row in rows],
+                    "changes": plan.changes,
+                }
             )
         return plans
 
@@ -382,6 +403,7 @@ class Report:
         data = self._data
         return {
             "counts": _leaves(data.record["counts"]) if data else [],
+            "changes": data.changes if data else [],
             "source": data.config["dataset"] if data else {},
             "versions": {name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
             "pythons": sorted({record["python"] for record in records}),
@@ -428,7 +450,10 @@ class Report:
         of_main_set = [column["measure"] for column in columns if "/" not in column["name"]]
         measures = list(dict.fromkeys(of_main_set))
         is_split = bool(self._data and self._data.config["dataset"].get("split"))
-        return by_query(self._rankings, is_split=is_split, measures=measures, limits=limits, **self._texts())
+        shown = by_query(self._rankings, is_split=is_split, measures=measures, limits=limits, **self._texts())
+        changes = [change for ranking in self._rankings for change in self._changes_of(ranking)]
+        left_out = 0 if changes else self._num_old_rankings
+        return {**shown, "changes": changes[:1], "systems_left_out": left_out}
 
 
 def _read_tsv(file: Path) -> list[dict[str, str]]:

@@ -103,7 +103,9 @@ def by_query(
         for passage in read_passages(collection)
         if passage.doc_id in needed
     }
-    passages |= {doc_id: [doc_id, *passages[first][1:]] for first, doc_id in documents.items()}
+    passages |= {
+        doc_id: [doc_id, *passages[first][1:]] for first, doc_id in documents.items() if first in passages
+    }
     while True:
         data = _packed(
             [query_id for query_id in ids if query_id in chosen],

@@ -15,7 +15,7 @@ from typing import Any
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Record, manifests_beside, read_manifest, sound_record
 from condenser.pipeline.costs import WILDCARDS
-from condenser.pipeline.verify import SpecOf, current_of
+from condenser.pipeline.verify import SpecOf, current_of, stale
 
 STAGE = "report"  # a report shows all results but reports
 
@@ -124,6 +124,8 @@ def write_state(
     read = {str(path): sound_record(path) for path in manifests_of(results, dataset)}
     found = {path: one for path, one in read.items() if one is None or one.spec.get("rule") != STAGE}
     current = current_of(list(map(Path, found)), spec_of=spec_of, manifest_of=manifest_of)
+    records = {Path(path): record for path, record in found.items() if record is not None}
+    old = {str(finding.path): finding.reason for finding in stale(records, {}, current)}
     manifests: dict[str, dict[str, Any]] = {}
     for path, record in found.items():
         benchmark = None
@@ -131,7 +133,7 @@ def write_state(
             benchmark = benchmark_of(record.spec["rule"], record.spec["wildcards"])
         manifests[path] = {
             "sha256": sha256_text(Path(path).read_text(errors="replace")),  # a report shows times too
-            "changes": current.get(path, {}).get("changes", []),
+            "changes": current.get(path, {}).get("changes") or [old[path]] if path in old else [],
             "benchmark": benchmark if benchmark and Path(benchmark).is_file() else None,
         }
     state = {

@@ -15,6 +15,7 @@ from small_results import MISSING, record, report_of, write_losses, write_result
 
 from condenser.data.records import ScoredDoc, read_run, write_run
 from condenser.files import read_json, write_json
+from condenser.manifest import Manifest, read_manifest
 from condenser.report import charts, collect
 from condenser.report.charts import Quality, loss_chart, quality_chart
 from condenser.report.page import duration, page, size
@@ -149,6 +150,42 @@ def test_results_of_another_configuration_are_called_out_of_date(tmp_path: Path)
     found, old = shown(results, spec_of=refuse)
     assert fresh["out_of_date"] == 0 and old["out_of_date"] == old["results"] == fresh["results"] == 9
     assert "the configuration no longer has the job" in found.text
+
+
+def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    tests, folder = results / "small" / "table2.tests.tsv", results / "small" / "systems"
+    columns = "row compared_with measure difference difference_low difference_high holm_p_value verdict"
+    columns += " smallest_detectable_difference"
+    tests.write_text("\t".join(columns.split()) + "\n" + "\t".join(["A", "B", *"12345", "worse", "6"]) + "\n")
+    metrics, run = (folder / "A" / "seed1" / f"{name}" for name in ("metrics.dev.json", "run.dev.trec"))
+    of_tests = {"outputs": [tests], "inputs": [metrics], "wildcards": {"table": "table2"}}
+    record(Path(f"{tests}.manifest.json"), "compare", **of_tests)
+    marks = r"Which differences hold: 1 of 1 out of date|show a difference\. out of date"
+    found, counts = shown(results)
+    assert counts["out_of_date"] == 0 and "1 of 1 comparisons show a difference" in found.text
+    assert not re.search(marks, found.text) and len(found.data["systems"]) == 2
+
+    measured = read_json(metrics)  # measured again, with other bytes, and the table made of it
+    write_json(metrics, {**measured, "note": "other"})
+    named, qrels = {"system": "A", "variant": "seed1", "split": "dev"}, results / "small/data/qrels.dev.tsv"
+    record(
+        Path(f"{metrics}.manifest.json"), "metrics", outputs=[metrics], inputs=[run, qrels], wildcards=named
+    )
+    of_table = results / "small" / "table2.tsv.manifest.json"
+    table = read_manifest(of_table)
+    Manifest(of_table, table.spec, inputs=table.inputs).write(outputs=table.outputs, counts={})
+    found, counts = shown(results)
+    assert counts["out_of_date"] == 1 and len(re.findall(marks, found.text)) == 2
+
+    vectors = folder / "A" / "seed1" / "embeddings" / "collection.npy"  # the run is of others, then
+    vectors.write_bytes(b"others")
+    named = {"system": "A", "variant": "seed1"}
+    record(Path(f"{vectors}.manifest.json"), "encode", outputs=[vectors], wildcards=named)
+    found, counts = shown(results)
+    assert counts["out_of_date"] == 4  # the run, and by it measures, table and tests
+    assert "the best in table2 out of date" in found.text and "1 out of date system is left out" in found.text
+    assert [system["name"] for system in found.data["systems"]] == ["B untrained"]
 
 
 def test_a_damaged_manifest_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
