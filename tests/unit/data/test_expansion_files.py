@@ -74,15 +74,18 @@ def test_marks_of_windows_are_no_words_and_gzip_is_unpacked(
 
 
 def test_weights_are_deepcts_equation_4_in_each_of_its_forms(tmp_path: Path) -> None:
-    """round(100 y): .031 gives 3, .004 none, a negative none; of two equal words the larger weight counts."""
-    by_term = [{"id": of, "contents": {"essay": 0.031, "bomb": 0.004, "of": -0.1}} for of in "abc"]
-    assert expand(tmp_path / "t.jsonl", by_term, by="id", weights=100)[0] == ["essay essay essay"] * 3
+    """round(100 y): .026 gives 3, .031 too, .004 none, a negative none; of equal words the largest counts."""
+    by_term = [
+        {"id": of, "contents": {"essay": 0.031, "bomb": 0.004, "of": -0.1, "is": 0.006}} for of in "abc"
+    ]
+    assert expand(tmp_path / "t.jsonl", by_term, by="id", weights=100)[0] == ["essay essay essay is"] * 3
     repeated = [{"id": "b", "contents": "essay essay essay"}]
     texts, counts = expand(tmp_path / "r.jsonl", repeated, by="id", weights=100)
     assert texts == ["one", "essay essay essay", "three"]  # a text without a line stays as it is
     assert counts["not_expanded"] == 2
     line = (
-        "[CLS] 0.5\tob 0.02\t##lite 0.9\t##rated 0.0\tthe -0.002\tsea 0.01\tsea 0.03\t[SEP] -0.0\t[PAD] 0.4"
+        "[CLS] 0.5\tob 0.02\t##lite 0.9\t##rated 0.0\tthe -0.002\tsea 0.01\tsea 0.026\tsea 0.02"
+        "\t[SEP] -0.0\t[PAD] 0.4"
     )
     predicted = expand(tmp_path / "test_results.tsv", [line] * 3, by="row", weights=100)[0]
     assert predicted == ["obliterated obliterated sea sea sea"] * 3

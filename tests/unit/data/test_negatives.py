@@ -119,6 +119,18 @@ def test_a_margin_leaves_out_what_scores_near_the_best_positive_or_above_it(tmp_
     assert made(tmp_path, run, judged, margin=2.0)[0]["q"].negative_doc_ids == ("c",)
 
 
+@pytest.mark.parametrize(("judged", "negatives"), [({"q": {"p": 1}}, ("n3",)), (None, ("n1", "n2", "n3"))])
+def test_a_margin_is_from_the_best_judged_positive_and_not_from_one_by_score(
+    tmp_path: Path, judged: dict[str, dict[str, int]] | None, negatives: tuple[str, ...]
+) -> None:
+    hits = {"new": 0.99, "n1": 0.09, "p" if judged else "n2": 0.06, "near": 0.05, "n3": 0.03}
+    if judged is None:
+        hits.pop("near")
+    margin = logit(0.06) - logit(0.04)
+    examples, _ = scored(tmp_path, {"q": hits}, judged, margin=margin if judged else 9.0, **THRESHOLDS)
+    assert examples == [TrainExample("q", ("p", "new") if judged else ("new",), negatives)]
+
+
 def test_what_holds_an_answer_is_no_negative(tmp_path):
     run = {"q": ["a", "p", "b", "c"], "r": ["a", "b"]}
     answering = {("q", "a"), ("q", "p"), ("r", "a"), ("r", "b"), ("x", "b")}

@@ -69,6 +69,14 @@ def test_the_largest_gain_that_is_shown_is_taken(gains: tuple[float, ...], chose
         assert comparison.difference == pytest.approx(gain)
 
 
+@pytest.mark.parametrize(("least_gain", "chosen"), [(0.25, 1), (np.nextafter(0.25, 1), 0)])
+def test_a_gain_as_large_as_the_least_is_large_enough(least_gain: float, chosen: int) -> None:
+    values = np.full((2, 100), 0.5)
+    values[1] += 0.25
+    decision = decide({"one": values}, least_queries=100, least_gain=least_gain, significance=SIGNIFICANCE)
+    assert decision.chosen == chosen
+
+
 @pytest.mark.parametrize("in_two", [-0.04, 0.005])  # a loss, and a gain that is too small
 def test_a_candidate_must_gain_in_each_set_of_queries(in_two: float) -> None:
     values = {"one": draws(0.10, 0.02, queries=300), "two": draws(in_two, 0.02, queries=300, seed=1)}

@@ -13,7 +13,7 @@ from small_models import meant, padded
 from torch import Tensor
 from transformers.models.modernbert import modeling_modernbert
 
-from condenser.encoders import read_encoder_config
+from condenser.encoders import ModernBertConfig, encoder_config, read_encoder_config
 from condenser.model.backbone import backbone_from
 from condenser.model.backbone_folder import load_backbone
 from condenser.model.crossencoder import CrossEncoder
@@ -208,6 +208,25 @@ def after_one_layer(kind: str, theirs: torch.nn.Module, states: Tensor, mask: Te
         return layers[-1](states, attention_mask=hidden, position_bias=bias)[0]
     output = layers[-1](states, hidden)
     return output[0] if isinstance(output, tuple) else output
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_key_that_config_json_lacks_has_the_default_of_transformers(kind: str) -> None:
+    theirs = transformers.AutoConfig.for_model(kind).to_dict()
+    expected = encoder_config(theirs, origin="theirs")
+    assert encoder_config({"model_type": kind}, origin="ours") == expected
+    for name, field in type(expected).model_fields.items():  # each is a setting of theirs, by its name there
+        assert field.exclude or (field.alias or name) in theirs, name
+
+
+def test_settings_of_modernbert_by_version_4_are_those_of_version_5() -> None:
+    settings = {"model_type": "modernbert", "num_hidden_layers": 5, "global_attn_every_n_layers": 2}
+    config = encoder_config({**settings, "global_rope_theta": 7.0, "local_rope_theta": 5.0}, origin="old")
+    assert isinstance(config, ModernBertConfig)
+    full, sliding = "full_attention", "sliding_attention"
+    assert config.layer_types == [full, sliding, full, sliding, full]
+    assert config.rope_parameters.full_attention.rope_theta == 7.0
+    assert config.rope_parameters.sliding_attention.rope_theta == 5.0
 
 
 def test_another_architecture_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from condenser.model.text_vector import TextVector, read_text_vector, write_text
 from condenser.shards import encoder_files
 
 WAYS = [TextVector(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
+OTHER_WAYS = [TextVector(pooling) for pooling in ("max", "last", "weighted")]
 LENGTHS = np.array([9, 4, 7])
 IDS = torch.randint(5, 40, (3, 9), generator=torch.Generator().manual_seed(3))
 ROWS = Rows.of(IDS.numpy(), LENGTHS)
@@ -46,12 +47,19 @@ def plainly(backbone: Any, vector: TextVector) -> torch.Tensor:
     rows = []
     for ids, length in zip(IDS, LENGTHS.tolist(), strict=True):
         states = backbone(ids[None, :length]).last_hidden_state[0]
-        row = states[0] if vector.pooling == "cls" else states.mean(dim=0)
+        places = torch.arange(1.0, length + 1, dtype=states.dtype)
+        row = {
+            "cls": states[0],
+            "mean": states.mean(dim=0),
+            "max": states.amax(dim=0),
+            "last": states[-1],
+            "weighted": places @ states / places.sum(),
+        }[vector.pooling]
         rows.append(row / row.norm() if vector.normalised else row)
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("vector", WAYS, ids=str)
+@pytest.mark.parametrize("vector", [*WAYS, *OTHER_WAYS], ids=str)
 def test_a_retriever_and_a_condenser_have_the_vector_of_the_plain_way_and_its_gradient(vector) -> None:
     backbone = small_backbone().double().eval()
     head = new_head(backbone)

@@ -89,6 +89,18 @@ def test_the_same_hits_are_ranked_by_the_mean_of_their_scores(
     assert list(found["q"].items()) == list(means.items())
 
 
+@pytest.mark.parametrize(("weight", "order"), [(1e-11, "ab"), (1e-7, "ba")])
+def test_scores_that_agree_in_nine_digits_are_a_tie(tmp_path: Path, weight: float, order: str) -> None:
+    """b has 1 and a has 1 / (1 + weight)."""
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
+    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
+    for run, of_a in zip(runs, (1.0, 0.0), strict=True):
+        write_run(run, (ScoredDoc("q", *hit) for hit in (("b", 1.0), ("a", of_a))), system="one")
+    found = fused((runs, tmp_path / "queries.jsonl"), method="mean", weights=[1.0, weight])["q"]
+    assert "".join(found) == order
+    assert found["a"] == round(1 / (1 + weight), 9)
+
+
 @pytest.mark.parametrize("method", ["convex", "mean", "rrf"])
 def test_the_depth_of_the_runs_does_not_change_a_fusion(
     files: tuple[list[Path], Path], tmp_path: Path, method: str

@@ -83,8 +83,15 @@ def slowly(folder: Path, *, prefix: str, samples: int, top_k: int | None) -> tup
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("samples", "top_k", "prefix"), [(1, None, ""), (3, 5, "words: ")])
 def test_texts_are_those_of_one_token_after_another_without_padding_or_cache(
-    folders: dict[str, Path], tmp_path: Path, kind: str, samples: int, top_k: int | None, prefix: str
+    folders: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    samples: int,
+    top_k: int | None,
+    prefix: str,
 ) -> None:
+    monkeypatch.setattr("condenser.retrieve.generate._CHUNKS", 2)  # of the samples, blocks of four texts
     output = tmp_path / "out.jsonl"
     counts = written(folders[kind], output, samples=samples, top_k=top_k, prefix=prefix)
     slow, num_unfinished = slowly(folders[kind], prefix=prefix, samples=samples, top_k=top_k)
@@ -132,6 +139,13 @@ def test_a_draw_is_one_from_the_softmax_of_the_most_probable_tokens() -> None:
     for token, probability in zip(best, logits[best].softmax(dim=0).tolist(), strict=True):
         error = (probability * (1 - probability) / count) ** 0.5
         assert drawn[token] / count == pytest.approx(probability, abs=4 * error)
+
+
+def test_each_token_of_each_text_has_noise_of_its_own() -> None:
+    drawn = [
+        gumbel(seed, token, np.arange(9), choices=4) for seed in (SEED, SEED + 1) for token in range(1, 6)
+    ]
+    assert len(np.unique(drawn)) == 2 * 5 * 9 * 4
 
 
 def test_a_job_that_was_interrupted_resumes_to_the_same_bytes(

@@ -67,6 +67,13 @@ def test_a_run_that_knows_nothing_gets_no_weight_and_the_better_one_more() -> No
     assert learnt.losses["learnt"] < learnt.losses["equal"] and max(learnt.spread) < 0.05
 
 
+def test_a_run_that_ranks_relevant_hits_low_gets_no_weight_below_zero() -> None:
+    weights = fit_weights(judged([1.5, -1.0]), 0.0)
+    assert weights[0] > 1 and 0 < weights[1] < 1e-5
+    learnt = learn_weights(judged([1.5, -1.0]), num_runs=2, least_queries=50)
+    assert min(learnt.weights) > 0
+
+
 def test_few_queries_of_runs_of_the_same_worth_give_nearly_equal_weights() -> None:
     learnt = learn_weights(judged([1.0, 1.0, 1.0], num_queries=50), num_runs=3, least_queries=50)
     assert learnt.penalty == max(learnt_weights.PENALTIES)
@@ -86,13 +93,13 @@ def test_a_fold_is_measured_by_weights_that_did_not_see_it() -> None:
 
 
 def files(folder: Path, num_queries: int) -> tuple[list[Path], Path, Path]:
-    """Two runs; of each query a is relevant and b has grade 0; the second run lacks query 0."""
+    """Two runs; of each query a and d are relevant, b has grade 0; the second run lacks query 0."""
     ids = [f"q{number}" for number in range(num_queries)]
     write_queries(folder / "queries.jsonl", [Query(query_id, "words") for query_id in ids])
-    qrels = [Qrel(query_id, *judged) for query_id in ids for judged in (("a", 2), ("b", 0))]
+    qrels = [Qrel(query_id, *judged) for query_id in ids for judged in (("a", 2), ("b", 0), ("d", 1))]
     write_qrels(folder / "qrels.tsv", qrels)
     runs = [folder / "first.trec", folder / "second.trec"]
-    first, second = {"c": 3.0, "b": 1.0}, {"a": 5.0, "c": 4.0, "b": 1.0}
+    first, second = {"c": 3.0, "b": 1.0}, {"a": 5.0, "c": 4.0, "b": 1.0, "d": 0.5}
     for run, found, asked in zip(runs, (first, second), (ids, ids[1:]), strict=True):
         hits = (ScoredDoc(query_id, *hit) for query_id in asked for hit in found.items())
         write_run(run, hits, system="one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import groupby
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from small_trainings import (
     PASSAGE_LENGTH,
     QUERY_LENGTH,
     RETRIEVER,
+    SHAPE,
     Files,
     losses,
     prepare,
@@ -26,6 +28,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.batches import step_items
 from condenser.data.records import Passage, ScoredDoc, read_run, write_run
+from condenser.model.text_vector import TextVector, write_text_vector
 from condenser.train.finetune import distillation_training
 from condenser.train.loop import train_to_folder
 from condenser.train.teacher import TaughtFiles
@@ -47,7 +50,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files
 
 
-def distilled(files: Files, output: Path, *, updates: int, initial_share: float) -> Path:
+def distilled(
+    files: Files,
+    output: Path,
+    *,
+    updates: int,
+    initial_share: float,
+    scale: float | None = None,
+    initial: Path | None = None,
+) -> Path:
     torch.set_num_threads(1)
     taught = TaughtFiles(
         files.root / "teacher.trec",
@@ -56,23 +67,32 @@ def distilled(files: Files, output: Path, *, updates: int, initial_share: float)
         temperature=TEMPERATURE,
         initial_share=initial_share,
     )
-    settings = {**OPTIMISER, **RETRIEVER, "tied": True, "epochs": None, "updates": updates}
+    settings = {**OPTIMISER, **RETRIEVER, "tied": True, "epochs": None, "updates": updates, "scale": scale}
     run = run_of("distilled", output, settings)
-    train_to_folder(distillation_training(taught, files.backbone, run), run, output)
+    train_to_folder(distillation_training(taught, initial or files.backbone, run), run, output)
     return output
 
 
+@pytest.mark.parametrize(
+    ("scale", "is_normalised", "factor"),
+    [(None, False, 1.0), (0.25, False, 0.25), (None, True, 20.0), (3.0, True, 3.0)],
+)
 def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_the_step(
-    files: Files, tmp_path: Path
+    files: Files, tmp_path: Path, scale: float | None, is_normalised: bool, factor: float
 ) -> None:
-    output = distilled(files, tmp_path / "out", updates=1, initial_share=0.0)
+    """The student's products are multiplied by the recipe's scale, else by that of the model's vector."""
+    initial = tmp_path / "initial"
+    shutil.copytree(files.backbone, initial)
+    write_text_vector(TextVector("cls", is_normalised), initial, dim=SHAPE["hidden_size"])
+    output = distilled(files, tmp_path / "out", updates=1, initial_share=0.0, scale=scale, initial=initial)
     model = AutoModel.from_pretrained(files.backbone).eval()
     tokenizer = AutoTokenizer.from_pretrained(files.backbone)
 
     @torch.inference_mode()
     def vector(text: str, length: int) -> Tensor:
         inputs = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
-        return model(**inputs).last_hidden_state[0, 0]
+        first = model(**inputs).last_hidden_state[0, 0]
+        return first / first.norm() if is_normalised else first
 
     def text_of(passage: Passage) -> str:
         return f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
@@ -94,7 +114,7 @@ def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_t
     )
     teacher = zscore([[hit.score for hit in ranked[item]] for item in items], axis=1) / TEMPERATURE
     expected = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)(
-        torch.log_softmax(student, dim=1),
+        torch.log_softmax(factor * student, dim=1),
         torch.log_softmax(torch.tensor(teacher, dtype=torch.float32), dim=1),
     )
     assert losses(output)[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)

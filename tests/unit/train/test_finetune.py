@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,20 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_trainings import RETRIEVER, Files, contents, example_rows, losses, prepare, sharpen, train
+from small_trainings import (
+    LATE,
+    OPTIMISER,
+    RETRIEVER,
+    SHAPE,
+    Files,
+    contents,
+    example_rows,
+    losses,
+    prepare,
+    run_of,
+    sharpen,
+    train,
+)
 from transformers import AutoModel
 
 from condenser.data.batches import step_items
@@ -20,6 +34,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.retriever import query_encoder_folder
 from condenser.model.rows import Rows
+from condenser.model.text_vector import TextVector, write_text_vector
 from condenser.train import crossencoder, finetune
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.chunks import Chunk
@@ -30,6 +45,7 @@ from condenser.train.examples import (
     draw_passages,
     read_example_rows,
 )
+from condenser.train.late import late_training
 from condenser.train.loop import BAD_BATCH_NAME
 
 
@@ -115,6 +131,30 @@ def test_a_retriever_learns_to_tell_the_positives_of_a_tiny_collection(tmp_path:
     assert np.mean(values[-5:]) < 1.0, values
     assert counts["examples"] == 18
     assert counts["steps"] == 8 * 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "scale", "factor"),
+    [("retriever", None, 20.0), ("retriever", 3.0, 3.0), ("late", None, 1.0), ("late", 3.0, 3.0)],
+)
+def test_similarities_are_scaled_as_the_vector_says_unless_the_recipe_says_otherwise(
+    files: Files, tmp_path: Path, kind: str, scale: float | None, factor: float
+) -> None:
+    """Of a model of cosines; for late interaction each text has one state here."""
+    backbone, dim = shutil.copytree(files.backbone, tmp_path / "backbone"), SHAPE["hidden_size"]
+    write_text_vector(TextVector("cls", normalised=True), backbone, dim=dim)
+    run = run_of(kind, tmp_path / "out", {**OPTIMISER, **RETRIEVER, "tied": True}, scale=scale)
+    examples = TrainingFiles([files.examples], files.texts)
+    if kind == "late":
+        training = late_training(examples, backbone, run, **LATE | {"match": "first", "first_states": 1})
+    else:
+        training = finetune.retriever_training(examples, backbone, run)
+    generator, group = torch.Generator().manual_seed(1), RETRIEVER["passages_per_query"]
+    queries, passages = (torch.randn(count, dim, generator=generator) for count in (4, 4 * group))
+    shares = (factor * queries @ passages.T).log_softmax(dim=1)
+    expected = -shares[range(4), range(0, 4 * group, group)].mean()
+    loss = training.prepare(0).content.loss(queries=queries, passages=passages)
+    torch.testing.assert_close(loss, expected)
 
 
 def test_the_short_last_batch_is_kept_and_few_negatives_are_counted(files: Files, tmp_path: Path) -> None:

@@ -170,6 +170,11 @@ def test_a_word_has_the_larger_weight_of_its_first_pieces_in_the_form_that_an_in
         assert Counter(indexed.split()) == {word: number for word, number in times.items() if number}
 
 
+def test_of_a_words_weights_the_largest_above_zero_counts() -> None:
+    weights = np.array([0.2, -0.1, 0.5, 0.3, 4e-7, 0.1234567], np.float32)
+    assert term_weights._largest(["a", "b", "a", "a", "c", "d"], weights) == {"a": 0.5, "d": 0.123457}
+
+
 def test_words_that_train_queries_ask_for_come_to_weigh_more(files: Files, tmp_path: Path) -> None:
     trained(files, tmp_path / "out", updates=60)
     slow = Slow(files.backbone)
@@ -258,6 +263,7 @@ def test_words_are_those_of_the_text_in_lower_case_with_any_tokenizer(kind: str,
     ids = tokenizer.encode([f"The cat{tokenizer.joint}sat on the mat. Words never unmasked"])[0]
     firsts, words = WordReader(tokenizer).words(ids)
     assert words == ["the", "cat", "sat", "on", "the", "mat", ".", "words", "never", "unmasked"]
+    assert ids[firsts[2] - 1] == tokenizer.sep_id  # "sat" begins behind the title's [SEP], not with it
     assert firsts[-1] < len(ids) - 1  # the last has several pieces
     assert tokenizer.decode(ids[firsts[-1] :].tolist()) == "unmasked"
 

@@ -42,6 +42,17 @@ def test_a_passage_with_the_score_of_the_positive_stands_above_it() -> None:
     assert reciprocal_ranks(torch.tensor([[1.0, 1.0, 0.0]]), [np.array([1])]).tolist() == [0.5]
 
 
+@pytest.mark.parametrize(
+    ("scores", "positives", "expected"),
+    [([1, 1, 0], [0, 1], 1.0), ([1, 1, 1, 0], [0, 1], 0.5), ([1, 0, 0, 1], [0, 1, 2], 0.5)],
+)
+def test_a_positive_stands_above_no_other_positive(
+    scores: list[float], positives: list[int], expected: float
+) -> None:
+    ranks = reciprocal_ranks(torch.tensor([scores], dtype=torch.float32), [np.array(positives)])
+    assert ranks.tolist() == [expected]
+
+
 def test_each_held_out_query_ranks_the_first_negatives_of_all_its_examples() -> None:
     examples = ExampleRows(  # query 5 stands in two files
         queries=np.array([5, 7, 5]),
