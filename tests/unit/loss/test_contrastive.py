@@ -101,8 +101,9 @@ def test_scores_are_not_rounded_under_autocast() -> None:
     assert torch.equal(exact[0], inside[0]) and torch.equal(exact[1], inside[1])
 
 
-def test_vectors_of_16_bits_are_compared_in_float32() -> None:
-    vectors = torch.randn(8, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_vectors_of_16_bits_are_compared_in_float32(dtype: torch.dtype) -> None:
+    vectors = torch.randn(8, 64, generator=torch.Generator().manual_seed(0)).to(dtype)
     assert torch.equal(
         in_batch_loss(vectors[:4], vectors), in_batch_loss(vectors[:4].float(), vectors.float())
     )

@@ -125,6 +125,13 @@ def test_of_one_query_state_and_few_passage_states_it_is_the_contrast_of_first_s
     )
 
 
+def test_products_are_not_rounded_under_autocast() -> None:
+    queries, passages = (torch.cat(texts(of, seed=7)).detach().float() for of in (QUERIES, PASSAGES))
+    exact = maxsim_scores(queries, passages, **counts())
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(maxsim_scores(queries, passages, **counts()), exact)
+
+
 def test_a_best_cosine_below_zero_counts_as_it_is() -> None:
     query, passage = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 0.0], [-0.6, 0.8]])
     one, two = torch.tensor([1]), torch.tensor([2])

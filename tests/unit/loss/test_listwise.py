@@ -59,6 +59,17 @@ def test_scores_are_compared_in_float32_also_under_autocast() -> None:
     assert torch.equal(inside, exact) and torch.equal(outside, exact)
 
 
+def test_a_divergence_of_scores_in_16_bits_is_computed_in_float32_also_under_autocast() -> None:
+    generator = torch.Generator().manual_seed(5)
+    student, teacher = (torch.randn(2, 6, generator=generator).bfloat16() for _ in range(2))
+    exact = listwise_kl(student.float(), teacher.float(), temperature=0.7)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = listwise_kl(student, teacher, temperature=0.7)
+    assert torch.equal(inside, exact)
+    for scores in ((student, teacher.float()), (student.float(), teacher)):
+        assert torch.equal(listwise_kl(*scores, temperature=0.7), exact)
+
+
 def test_a_divergence_worked_by_hand() -> None:
     """Standard scores of (3, 1): (1, -1); over 2: (0.5, -0.5); the student says 1/2 and 1/2."""
     first = math.exp(0.5) / (math.exp(0.5) + math.exp(-0.5))
@@ -86,6 +97,7 @@ def test_the_divergence_is_that_of_pytorch_from_standard_scores(temperature: flo
 def test_a_teacher_of_another_scale_teaches_the_same_and_one_of_equal_scores_an_even_spread() -> None:
     student, teacher = torch.tensor([[0.3, 2.0, -1.0]]), torch.tensor([[0.9, 0.5, 0.1]])
     ours = listwise_kl(student, teacher, temperature=1.0)
-    torch.testing.assert_close(listwise_kl(student, 50 * teacher - 8, temperature=1.0), ours)
+    for scaled in (50 * teacher - 8, 0.001 * teacher):
+        torch.testing.assert_close(listwise_kl(student, scaled, temperature=1.0), ours)
     assert listwise_kl(torch.zeros(1, 3), torch.full((1, 3), 4.0), temperature=1.0).item() == 0.0
     assert listwise_kl(student, torch.full((1, 3), 4.0), temperature=1.0).item() > 0.1

@@ -35,15 +35,23 @@ def test_chunks_add_up_to_the_whole_and_to_a_slow_loop(rows: int, vocab: int, cu
     assert math.isclose(parts.item(), slow, rel_tol=1e-12, abs_tol=1e-12)
 
 
+class OnGpu(torch.Tensor):
+    """Says that it is on a GPU."""
+
+    device = torch.device("cuda")  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("rows", [0, 7, 50])
+@pytest.mark.parametrize("kind", [torch.Tensor, OnGpu], ids=["on a CPU", "as on a GPU"])
 def test_the_gradient_is_pytorchs_and_that_of_logits_behind_the_labels_zero(
-    rows: int, dtype: torch.dtype
+    rows: int, dtype: torch.dtype, kind: type[torch.Tensor]
 ) -> None:
     generator = torch.Generator().manual_seed(rows)
     logits = (3 * torch.randn(rows + 3, 11, generator=generator)).to(dtype).requires_grad_()
     labels = torch.randint(11, (rows,), generator=generator)
-    loss = masked_cross_entropy_sum(logits, labels)
+    loss = masked_cross_entropy_sum(logits.as_subclass(kind), labels).as_subclass(torch.Tensor)
+    assert loss.dtype == (dtype if dtype == torch.float64 else torch.float32)
     (0.25 * loss).backward()
     exact = logits.detach().double().requires_grad_()
     expected = functional.cross_entropy(exact[:rows], labels, reduction="sum")
