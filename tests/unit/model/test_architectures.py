@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +15,10 @@ from torch import Tensor
 from transformers.models.modernbert import modeling_modernbert
 
 from condenser.encoders import ModernBertConfig, encoder_config, read_encoder_config
+from condenser.model import attention as attention_module
+from condenser.model import operations
 from condenser.model.backbone import backbone_from
-from condenser.model.backbone_folder import load_backbone
+from condenser.model.backbone_folder import empty_backbone, load_backbone
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.encoder import Encoder
 from condenser.model.mlm_head import MaskedLanguageHead
@@ -113,6 +116,45 @@ def test_dropout_is_drawn_in_training_alone_and_again_alike(kind: str, tmp_path:
     assert not torch.allclose(states[1][0], plain)
     assert torch.equal(states[1][0], states[2][0])
     torch.testing.assert_close(states[1][1], states[2][1], rtol=1e-12, atol=1e-12)
+
+
+DROPOUTS = {
+    **{kind: ["hidden_dropout_prob", "attention_probs_dropout_prob"] for kind in ARCHITECTURES},
+    "distilbert": ["dropout", "attention_dropout", "seq_classif_dropout"],
+    "modernbert": ["embedding_dropout", "mlp_dropout", "attention_dropout", "classifier_dropout"],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind, names in DROPOUTS.items() for name in names]
+)
+def test_a_cross_encoder_has_each_dropout_where_transformers_has_it(
+    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """How often values of which width are dropped, with one probability above 0; shares are `attention`."""
+    settings = {**ARCHITECTURES[kind], **dict.fromkeys(DROPOUTS[kind], 0.0), name: 0.25}
+    config = transformers.CONFIG_MAPPING[kind](**settings, num_labels=1, attn_implementation="eager")
+    theirs = transformers.AutoModelForSequenceClassification.from_config(config).train()
+    ours = CrossEncoder(empty_backbone(encoder_config(config.to_dict(), origin="theirs")), seed=0).train()
+    drawn = list[object]()
+
+    def dropout(values: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+        drawn.extend(["attention" if values.dim() == 4 else values.shape[-1]] * (p == 0.25 and training))
+        return values
+
+    def attention(queries: Tensor, *others: Tensor, dropout_p: float, **_: Tensor) -> Tensor:
+        drawn.extend(["attention"] * (dropout_p == 0.25))
+        return queries
+
+    monkeypatch.setattr(torch.nn.functional, "dropout", dropout)
+    ids = torch.arange(5, 21)[None]
+    theirs(ids, attention_mask=torch.ones_like(ids))
+    expected, drawn[:] = Counter(drawn), []
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", attention)
+    for module in (operations, attention_module):
+        monkeypatch.setattr(module, "is_drawn_here", lambda values, probability: False)
+    ours(Rows.of(ids.numpy(), np.array([16])))
+    assert Counter(drawn) == expected and expected
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)
