@@ -59,8 +59,8 @@ def test_sentences_fill_a_block_to_the_brim_and_never_across_rows(tmp_path):
 
 
 def test_a_sentence_over_the_limit_is_a_block_by_itself(tmp_path):
-    shards = hand_made_shards(tmp_path, rows_of_lengths([[0, 3, 25, 4]]))
-    assert packed(shards) == [(0, 3), (3, 25), (28, 4)]
+    shards = hand_made_shards(tmp_path, rows_of_lengths([[0, 3, 25, 4, 10]]))  # the last is just within it
+    assert packed(shards) == [(0, 3), (3, 25), (28, 4), (32, 10)]
     assert pack_blocks(shards, max_tokens=10, short_probability=0.0, seed=1).num_long == 1
 
 

@@ -96,6 +96,17 @@ def test_auto_is_the_least_multiple_of_8_that_leaves_95_percent_whole(lengths: l
     assert counts.covering(0.95, multiple=8, num_positions=100) == min(fit[0], 100)
 
 
+@pytest.mark.parametrize(("num_short", "expected"), [(95, 24), (94, 40)])
+def test_the_share_itself_is_enough_to_be_left_whole(num_short: int, expected: int) -> None:
+    counts = TokenCounts(rows=Counter({20: num_short, 40: 100 - num_short}))
+    assert counts.covering(0.95, multiple=8, num_positions=512) == expected
+
+
+def test_counts_of_several_shards_are_sums() -> None:
+    parts = [TokenCounts(9, 2, Counter({5: 1, 7: 2})), TokenCounts(4, 1, Counter({7: 3}))]
+    assert total(parts) == TokenCounts(13, 3, Counter({5: 1, 7: 5}))
+
+
 def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
     return TextLengths(
         512,

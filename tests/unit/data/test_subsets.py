@@ -115,6 +115,15 @@ def test_a_share_of_the_train_queries_is_held_out_within_its_bounds(
     assert held_out == [query_id for query_id in ids if query_id in set(held_out)]
 
 
+def test_the_same_seed_draws_another_subset_than_it_holds_out(tmp_path: Path) -> None:
+    """Else a training on a subset would lose its queries to those held out."""
+    queries = queries_file(tmp_path, [f"q{number}" for number in range(200)])
+    write_subset(queries, tmp_path / "subset", count=50, seed=1)
+    write_held_out(queries, tmp_path / "held_out", subset=None, share=0.25, least=1, most=99, seed=1)
+    shared = read_subset(tmp_path / "subset") & read_subset(tmp_path / "held_out")
+    assert len(shared) < 25  # 12.5 by chance
+
+
 def test_of_a_subset_only_its_own_queries_are_held_out_and_another_seed_draws_others(tmp_path: Path) -> None:
     ids = [f"q{number}" for number in range(200)]
     queries, subset = queries_file(tmp_path, ids), tmp_path / "subset.txt"
