@@ -262,6 +262,36 @@ def test_near_passages_are_those_that_a_comparison_of_all_pairs_finds(root: Path
         assert earlier < row and best[row] > 0.59 and score == pytest.approx(slow(earlier, row), abs=0.01)
 
 
+def test_the_similarity_of_two_passages_is_worked_by_hand(tmp_path: Path) -> None:
+    rare, common = math.log(3 / 1), math.log(3 / 2)
+    with closing(passages_of(tmp_path, ["a b c", "a b d"])) as passages:
+        assert passages.similarity(0, 1) == pytest.approx(common / (common + 2 * rare))
+
+
+@pytest.mark.parametrize(
+    ("texts", "nearest"),
+    [
+        (["u v w x y z", "u v w x y q", "u v w x y p"], {1: 0, 2: 0}),  # of equal ones the first
+        (["a b c d e f", "u v w x y z", "u v w x y q"], {2: 1}),
+    ],
+)
+def test_of_passages_that_share_a_band_each_is_compared_with_the_first_and_the_one_before(
+    tmp_path: Path, texts: list[str], nearest: dict[int, int]
+) -> None:
+    with closing(passages_of(tmp_path, texts)) as passages:
+        passages._keys[:] = 0
+        found = passages.near_rows(np.arange(3), 0.2)
+        assert {row: earlier for row, earlier, _ in found} == nearest
+
+
+def test_a_similarity_of_the_least_itself_is_near() -> None:
+    both, one = frozenset("ab"), frozenset("a")
+    rarity = Rarity([both])  # equal weights
+    similarity = rarity.similarity(both, one)
+    assert similarity == pytest.approx(0.5)
+    assert list(rarity.near([both], [one], similarity)) == [[(similarity, 0)]]
+
+
 def test_near_sets_are_those_that_a_comparison_of_all_pairs_finds() -> None:
     draw = Random(3)
     letters = [chr(97 + number) for number in range(26)]

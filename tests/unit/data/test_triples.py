@@ -75,6 +75,12 @@ def test_neither_order_nor_cut_nor_repetition_changes_the_sample_and_the_seed_do
     assert list(sample_negatives(path, NOTHING, Counter(), sample=5, seed=1)) == first
 
 
+def test_two_queries_with_the_same_negatives_have_samples_of_their_own(tmp_path):
+    path = write_gzip(tmp_path / "t.gz", "".join(f"{q}\t1\t{n}\n" for n in range(100) for q in (5, 6)))
+    sampled = dict(sample_negatives(path, NOTHING, Counter(), sample=20, seed=1))
+    assert len({*sampled[5]} & {*sampled[6]}) < 12  # 4 by chance
+
+
 def test_every_negative_is_as_likely_as_any_other(tmp_path):
     path = write_gzip(tmp_path / "t.gz", "".join(f"5\t1\t{n}\n" for n in range(100)))
     drawn: Counter[int] = Counter()

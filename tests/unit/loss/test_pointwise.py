@@ -61,4 +61,5 @@ def test_scores_are_in_float32_also_under_autocast() -> None:
     scores = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = pointwise_loss(scores, passages_per_query=4)
-    assert torch.equal(inside, pointwise_loss(scores.float(), passages_per_query=4))
+    exact = pointwise_loss(scores.float(), passages_per_query=4)
+    assert torch.equal(inside, exact) and torch.equal(pointwise_loss(scores, passages_per_query=4), exact)
