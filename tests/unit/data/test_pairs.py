@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from architectures import TEXTS, tokenizer_of
 from small_trainings import Files, prepare
 from token_shards import hand_made_shards
 from transformers import AutoTokenizer
@@ -94,3 +95,11 @@ def test_they_are_what_the_tokenizer_makes_of_two_texts(files: Files) -> None:
         assert types[row, :length].tolist() == expected["token_type_ids"]
         assert set(ids[row, length:].tolist()) <= {tokenizer.pad_token_id}
     assert 0 < titled < 20
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta", "mpnet", "modernbert"])
+def test_between_two_texts_are_as_many_separators_as_the_library_writes(tmp_path: Path, kind: str) -> None:
+    library = tokenizer_of(kind, TEXTS)
+    library.save_pretrained(tmp_path)
+    pair = library("cat", "mat")["input_ids"]
+    assert Tokenizer(tmp_path).num_separators == pair.count(library.sep_token_id) - 1

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import (
     Measured,
+    holm_note,
     make_comparisons,
     measure_columns,
     read_metrics,
@@ -168,6 +170,24 @@ def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
         edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[0.0] * 39]})
     cells = measured_of(files)["MRR@10"].cells
     assert cells[2].low == 0.0 < cells[2].mean < cells[2].high
+    for seed, value in ((1, 1.0), (2, 0.98), (3, 0.7)):
+        edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[1.0] * 39]})
+    cells = measured_of(files)["MRR@10"].cells
+    assert cells[2].low < cells[2].mean < cells[2].high == 1.0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "low", "high", "is_said"),
+    [
+        *[("no difference shown", 0.01, 0.2, True), ("no difference shown", -0.2, -0.01, True)],
+        *[("no difference shown", -0.1, 0.1, False), ("no difference shown", math.nan, math.nan, False)],
+        *[("better", 0.01, 0.2, False), ("worse", -0.2, -0.01, False)],
+    ],
+)
+def test_an_interval_that_leaves_out_0_beside_no_difference_is_explained(
+    verdict: str, low: float, high: float, is_said: bool
+) -> None:
+    assert bool(holm_note([("better", 0.1, 0.2), (verdict, low, high)])) == is_said
 
 
 def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 from scipy.stats import zscore
 from sklearn.linear_model import LogisticRegression
@@ -80,16 +81,32 @@ def test_few_queries_of_runs_of_the_same_worth_give_nearly_equal_weights() -> No
     assert learnt.weights == pytest.approx([1 / 3] * 3, abs=0.02)
 
 
+def test_of_penalties_that_are_as_good_the_largest_is_taken() -> None:
+    queries = [JudgedHits(np.zeros((4, 2)), np.arange(4) == 0)] * 50  # no weights change a loss
+    assert learn_weights(queries, num_runs=2, least_queries=50).penalty == max(learnt_weights.PENALTIES)
+
+
 def test_a_fold_is_measured_by_weights_that_did_not_see_it() -> None:
     """The slow way: one query after another, by the fit without its fold."""
     queries = judged([1.0, 0.3], num_queries=53)
     learnt = learn_weights(queries, num_runs=2, least_queries=50)
-    losses = []
+    losses, equal, shares = [], [], []
+
+    def loss(query: JudgedHits, weights: np.ndarray) -> float:
+        return float(-log_softmax(query.scores @ weights)[0])
+
     for number, query in enumerate(queries):
         others = [other for place, other in enumerate(queries) if place % 5 != number % 5]
         weights = fit_weights(others, learnt.penalty)
-        losses.append(-log_softmax(query.scores @ weights)[0])
+        losses.append(loss(query, weights))
+        shares.append(weights / weights.sum())
+        best = minimize_scalar(
+            lambda scale, others=others: sum(loss(one, np.full(2, scale)) for one in others)
+        )
+        equal.append(loss(query, np.full(2, best.x)))
     assert learnt.losses["learnt"] == pytest.approx(np.mean(losses), rel=1e-9)
+    assert learnt.losses["equal"] == pytest.approx(np.mean(equal), rel=1e-6)
+    assert learnt.spread == pytest.approx(np.std(shares[:5], axis=0, ddof=1))  # of the five folds
 
 
 def files(folder: Path, num_queries: int) -> tuple[list[Path], Path, Path]:
