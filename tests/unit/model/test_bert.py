@@ -17,7 +17,9 @@ from torch import Tensor, nn
 
 from condenser.encoders import BertConfig
 from condenser.model.bert import Bert, Layer
+from condenser.model.projection import new_projection
 from condenser.model.rows import Rows
+from condenser.model.weights import initialise
 
 torch.set_num_threads(1)
 
@@ -148,3 +150,24 @@ def test_a_layer_computed_again_in_the_backward_pass_gives_the_same_bits(precisi
         found.append([output.detach(), states.grad, *(value.grad for value in layer.parameters())])
     for one, other in zip(*found, strict=True):
         assert one is not None and other is not None and torch.equal(one, other)
+
+
+def test_new_weights_are_berts() -> None:
+    """N(0, sd) within 5 standard errors; the embedding of padding, biases and LayerNorms are constants."""
+    config = small_config()
+    model = nn.ModuleDict({"bert": Bert(config), "projection": new_projection(Bert(config), 500, seed=5)})
+    initialise(model["bert"], standard_deviation=config.initializer_range, seed=3)
+    for name, module in model.named_modules():
+        if isinstance(module, nn.LayerNorm):
+            assert (module.weight == 1).all() and (module.bias == 0).all(), name
+        elif isinstance(module, nn.Linear | nn.Embedding):
+            weight = module.weight.detach()
+            if isinstance(module, nn.Embedding) and module.padding_idx is not None:
+                assert (weight[module.padding_idx] == 0).all()
+                weight = weight[module.padding_idx + 1 :]
+            error = config.initializer_range / weight.numel() ** 0.5
+            assert weight.mean().abs() < 5 * error, name
+            assert abs(weight.std() - config.initializer_range) < 5 * error, name
+            assert getattr(module, "bias", None) is None or (module.bias == 0).all(), name
+    assert model["projection"].linear.weight.shape == (500, config.hidden_size)
+    assert model["projection"].linear.bias is None

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from architectures import write_folder
+from small_models import full_rows
 from small_trainings import OPTIMISER, Files, losses, prepare, run_of, sharpen
 from transformers import AutoModel, AutoTokenizer
 
@@ -31,7 +32,7 @@ from condenser.model.term_weigher import TermWeigher
 from condenser.retrieve import term_weights
 from condenser.retrieve.term_weights import weigh_terms
 from condenser.settings import partly
-from condenser.train.loop import train_to_folder
+from condenser.train.loop import Run, Trainable, train_to_folder
 from condenser.train.term_weights import judged_passages, term_weights_training
 
 LENGTH, BATCH, BLOCK = 40, 8, 7
@@ -64,11 +65,13 @@ def write_weights(files: Files, model: TermWeigher, folder: Path, *, work: Path)
     )  # fmt: skip
 
 
-def trained(files: Files, output: Path, *, held_out: Path | None = None, **changes: Any) -> dict[str, int]:
-    torch.set_num_threads(1)
+def run_to(output: Path, **changes: Any) -> Run[TermWeights]:
     run = run_of("terms", output, {}, checkpoint_every_s=0)
-    run = replace(run, settings=partly(TermWeights, SETTINGS | changes))
-    trainable = term_weights_training(
+    return replace(run, settings=partly(TermWeights, SETTINGS | changes))
+
+
+def training(files: Files, run: Run[TermWeights], *, held_out: Path | None = None) -> Trainable[Any]:
+    return term_weights_training(
         files.texts,
         files.root / "qrels.tsv",
         files.backbone,
@@ -79,7 +82,12 @@ def trained(files: Files, output: Path, *, held_out: Path | None = None, **chang
         is_split=False,
         save=lambda model, folder: write_weights(files, model, folder, work=run.work_folder),
     )
-    return train_to_folder(trainable, run, output)
+
+
+def trained(files: Files, output: Path, *, held_out: Path | None = None, **changes: Any) -> dict[str, int]:
+    torch.set_num_threads(1)
+    run = run_to(output, **changes)
+    return train_to_folder(training(files, run, held_out=held_out), run, output)
 
 
 def weights_in(output: Path) -> list[dict[str, float]]:
@@ -184,6 +192,28 @@ def test_words_that_train_queries_ask_for_come_to_weigh_more(files: Files, tmp_p
         for word in {word for _, word in slow.words(text_of(files.passages[row]))}:
             (asked if word in wanted else others).append(weights.get(word, 0.0))
     assert np.mean(asked) > 3 * np.mean(others)
+
+
+def test_every_chunk_of_every_step_has_a_dropout_of_its_own(files: Files, tmp_path: Path) -> None:
+    trainable = training(files, run_to(tmp_path / "out"))
+    seeds = [chunk.seed for step in range(4) for chunk in trainable.prepare(step).content.chunks]
+    assert len(set(seeds)) == len(seeds) >= 4 * 2
+
+
+def test_the_state_of_a_word_is_dropped_before_its_weight_in_training_alone(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, drawn = TermWeigher.start(files.backbone, seed=1), list[tuple[tuple[int, ...], float]]()
+    model._dropout = 0.25
+
+    def dropout(states: torch.Tensor, probability: float) -> torch.Tensor:
+        drawn.append((tuple(states.shape), probability))
+        return states
+
+    monkeypatch.setattr("condenser.model.term_weigher.dropout", dropout)
+    for is_training in (True, False):
+        model.train(is_training)(full_rows(torch.arange(5, 15)[None]), torch.tensor([1, 4, 5]))
+    assert drawn == [((3, 32), 0.25), ((3, 32), 0.0)]
 
 
 def test_held_out_queries_are_not_learnt_from(files: Files, tmp_path: Path) -> None:

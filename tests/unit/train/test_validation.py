@@ -75,6 +75,7 @@ def test_each_held_out_query_ranks_the_first_negatives_of_all_its_examples() -> 
         ([0.5, 0.25], [0.5, 0.5], "better", "mean", [0.3]),
         ([0.5, 0.25], [0.3, 0.5], "better", "mean", [0.3]),  # worse by .1, 1.41 standard errors
         ([0.5, 0.25], [0.4, 0.45], "better", "start", [0.3, 1.0]),
+        ([0.5, 0.25], [0.1, 0.4], "better", "start", [0.3, 1.0]),  # by .25, 2.36 errors (1.67 with n - 1)
         ([0.5, 0.5], [0.0, 0.0], "better", "start", [0.3, 1.0]),
         ([0.0, 0.25], [1.0, 1.0], "trained", "trained", []),
     ],
@@ -151,6 +152,15 @@ def test_no_held_out_query_is_trained_on_and_the_start_has_the_ranks_that_transf
     compared = read_json(tmp_path / "model" / VALIDATION_FILE)
     assert (compared["queries"], compared["passages"]) == (len(held_out), len(pool))
     assert compared["start"] == pytest.approx(ranks.mean(), abs=1e-9)
+
+
+def test_a_comparison_with_the_start_changes_nothing_of_what_is_trained(files: Files, tmp_path: Path) -> None:
+    """With dropout, which the ranking of the held-out queries turns off meanwhile."""
+    ids = [example.query_id for example in read_examples(files.examples)][::3]
+    _validated(files, tmp_path / "compared", ids, v={"keep": "trained"})
+    train("retriever", files, tmp_path / "alone", held_out=files.root / "held_out.txt")
+    for name in ("losses.jsonl", "model.safetensors"):
+        assert (tmp_path / "compared" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
 
 
 def test_a_training_that_does_harm_leaves_the_weights_of_the_start(files: Files, tmp_path: Path) -> None:
