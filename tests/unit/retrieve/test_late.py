@@ -107,10 +107,13 @@ class Plain:
                 kept.append(place)
         return states[kept].astype(np.float64), [ids[place] for place in kept]
 
+    def passage_states(self, passage: Passage) -> tuple[np.ndarray, list[int]]:
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        return self.states(text, length=PASSAGE_LENGTH, is_query=False)
+
     def score(self, query: str, passage: Passage, *, match: str = "all", first_states: int = 0) -> float:
         first, asked = self.states(PROMPT + query, length=QUERY_LENGTH, is_query=True)
-        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
-        second, words = self.states(text, length=PASSAGE_LENGTH, is_query=False)
+        second, words = self.passage_states(passage)
         if match == "first":
             return max(float(first[0] @ other) for other in second[:first_states])
         total = 0.0
@@ -130,13 +133,18 @@ def test_scores_are_those_of_transformers_one_pair_at_a_time(
     files: Files, tmp_path: Path, candidates: list[Path], special_tokens: bool, punctuation: bool
 ) -> None:
     tokens = {"special_tokens": special_tokens, "punctuation": punctuation}
-    found = ranked(files, tmp_path, candidates, depth=2 * HITS, **tokens)
+    counts = rank(files, tmp_path, candidates, depth=2 * HITS, **tokens)
+    found = scores_by_query(tmp_path / "run.trec")
     plain, passages = Plain(files, **tokens), {passage.doc_id: passage for passage in files.passages}
     wanted: dict[str, dict[str, None]] = {}
     for run in candidates:
         for query_id, hits in scores_by_query(run).items():
             wanted.setdefault(query_id, {}).update(dict.fromkeys(list(hits)[:HITS]))
     assert len(found) == 19 and files.queries[4].query_id not in found
+    once = {doc_id: passages[doc_id] for hits in wanted.values() for doc_id in hits}
+    assert (counts["queries"], counts["passages"]) == (19, len(once))
+    assert counts["pairs"] == counts["hits"] == sum(map(len, wanted.values())) > len(once)
+    assert counts["tokens"] == sum(len(plain.passage_states(passage)[1]) for passage in once.values())
     for query in files.queries[:9]:
         hits = found.get(query.query_id, {})
         assert hits.keys() == wanted.get(query.query_id, {}).keys()
