@@ -131,8 +131,8 @@ def refuse_disagreement(result: Mapping[str, Any]) -> None:
             f"{result['library']} {result['version']}: expected this workflow's vectors within "
             f"{LARGEST_DIFFERENCE:g} and its ranking of {result['passages']} passages for "
             f"{result['queries']} queries, got a difference of {result['largest_difference']:g} and the same "
-            f"ranking for {result['same_rankings']}. Nothing was exported: use the versions of "
-            "requirements.lock."
+            f"ranking for {result['same_rankings']}. Nothing was exported. If the versions are those of "
+            "requirements.lock, only the library obeys a setting in the JSON files of the model's start."
         )
 
 

@@ -46,6 +46,17 @@ _MODES: dict[str, Pooling] = {
 _NAMES: dict[str, Pooling] = {"lasttoken": "last", "weightedmean": "weighted"}
 """Names of version 6, where they are not ours."""
 
+_PLAIN_TEXTS: dict[str, Any] = {
+    "transformer_task": "feature-extraction",
+    "processing_kwargs": {},
+    "query_expansion": None,
+    "config_args": {},
+    "config_kwargs": {},
+    "tokenizer_args": {},
+    "processor_kwargs": {},
+}
+"""Settings of LENGTH_FILE with which a text becomes states here. Another value would give other vectors."""
+
 _NO_LENGTH = 10**9  # transformers writes a larger number where there is no limit
 
 Role = Literal["query", "passage"]
@@ -166,6 +177,7 @@ def read_and_assume(
         ValueError: the folder says something that cannot be computed here, such as another module.
     """
     folder = Path(folder)
+    asked = pooling, normalised
     is_as_told = {pooling, normalised, query_prompt, passage_prompt} == {None}
     assumed = assumptions(folder) if is_as_told else []
     settings = _read_settings(folder / SIMILARITY_FILE)
@@ -179,6 +191,12 @@ def read_and_assume(
         assumed.append(
             f"The folder has no {MODULES_FILE}: [CLS] is assumed to be the vector of a text, as in the "
             "papers. Set pooling of the model if it was trained otherwise."
+        )
+    if None in asked and settings.get("truncate_dim") is not None:
+        raise ValueError(
+            f"{folder / SIMILARITY_FILE}: expected truncate_dim null, got {settings['truncate_dim']!r:.40}: "
+            "vectors are not cut here. Set pooling and normalised of the model in the config to take them "
+            "whole."
         )
     if normalised is None:
         normalised, of_similarity = _is_cosine(folder, settings, names)
@@ -254,9 +272,15 @@ def text_settings(folder: Path) -> TextSettings:
     From version 6 on the tokenizer knows what texts are cut to.
 
     Raises:
-        ValueError: the file does not hold them.
+        ValueError: the file does not hold them, or asks for states that are not computed here.
     """
     settings = _read_settings(folder / LENGTH_FILE)
+    for name, plain in _PLAIN_TEXTS.items():
+        if settings.get(name, plain) not in (None, plain):
+            raise ValueError(
+                f"{folder / LENGTH_FILE}: expected {name} {plain}, got {settings[name]!r:.60}, which is not "
+                "done here. Choose another model, or change that file in a copy of the folder."
+            )
     is_lowered, longest = settings.get("do_lower_case") or False, settings.get("max_seq_length")
     if longest is None and (folder / MODULES_FILE).is_file():
         longest = _read_settings(folder / "tokenizer_config.json").get("model_max_length")

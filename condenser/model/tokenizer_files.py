@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 
 from tokenizers import Tokenizer, normalizers
@@ -33,6 +34,9 @@ _KNOWN_SETTINGS = {
 }
 """Settings of an encoder's tokenizer. With others, such as `vocab`, transformers reads any file there is."""
 
+_PLAIN = {"truncation_side": "right", "split_special_tokens": False}
+"""Settings with which texts become tokens here. Another value would give other vectors, so it is refused."""
+
 _DROPPED_SETTINGS = (
     *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
     *("is_local", "local_files_only", "name_or_path"),
@@ -47,7 +51,8 @@ def normalise_tokenizer(
     With `is_lowered` it also turns a text into lower case, as sentence-transformers does before it.
 
     Raises:
-        ValueError: there is no readable tokenizer, or it has more words than the embeddings.
+        ValueError: there is no readable tokenizer, a token's id is beyond the embeddings, or texts are cut or
+            split as they are not here.
     """
     from transformers import CONFIG_MAPPING, AutoTokenizer
 
@@ -79,11 +84,49 @@ def normalise_tokenizer(
     for name in _DROPPED_SETTINGS:
         tokenizer.init_kwargs.pop(name, None)
     tokenizer.model_max_length = config.num_positions
-    if len(tokenizer) > config.vocab_size:
-        raise ValueError(
-            f"{origin}: expected at most {config.vocab_size} words in the tokenizer, got {len(tokenizer)}."
-        )
+    _refuse_other_tokens(tokenizer, Path(origin), vocab_size=config.vocab_size)
+    if tokenizer.padding_side != "right":
+        log.info("%s: not used: padding_side left, as a text's vector is that without padding", origin)
+        tokenizer.padding_side = "right"
     save_tokenizer(tokenizer, folder)
+
+
+def _refuse_other_tokens(tokenizer: PreTrainedTokenizerFast, origin: Path, *, vocab_size: int) -> None:
+    """See that a tokenizer gives the ids of embeddings, and cuts and splits texts as it is done here."""
+    for name, plain in _PLAIN.items():
+        if (value := getattr(tokenizer, name)) != plain:
+            told = origin / "tokenizer_config.json"
+            file = told if told.is_file() and name in read_json(told) else origin / "tokenizer.json"
+            raise ValueError(
+                f"{file}: expected {name} {plain}, got {value!r:.40}, which is not done here. "
+                "Choose another model, or change that file in a copy of the folder."
+            )
+    file = next(origin / name for name in VOCABULARY_FILES if (origin / name).is_file())
+    words = sorted((number, word) for word, number in tokenizer.get_vocab().items())
+    for number, word in words[-1:]:
+        if number >= vocab_size:
+            raise ValueError(
+                f"{file}: expected ids below {vocab_size}, the number of word embeddings, got {number} "
+                f"for {word!a:.60}. Fetch the model again, or give that token a free id."
+            )
+    for (number, word), (following, other) in pairwise(words):
+        if number == following:  # a special token that is missing gets the number of all tokens as its id
+            raise ValueError(
+                f"{file}: expected one token for each id, got {word!a:.60} and {other!a:.60} for {number}. "
+                "Fetch the model again, or add the special token that the file lacks."
+            )
+    try:  # a letter of Lepcha, which hardly any vocabulary has
+        whole, inside = (tokenizer.encode("A \u1c00", add_special_tokens=each) for each in (True, False))
+    except Exception as error:  # of its own kind: [UNK] is missing
+        raise ValueError(
+            f"{origin}: expected a tokenizer that reads any character, got an error ({_one_line(error)}). "
+            "Choose another model."
+        ) from error
+    if whole != [tokenizer.cls_token_id, *inside, tokenizer.sep_token_id]:
+        raise ValueError(
+            f"{origin}: expected a tokenizer that puts one token before a text (cls_token) and one behind it "
+            f"(sep_token), got ids {whole} for a text of {inside}. Choose another model."
+        )
 
 
 class _Refused(ValueError):

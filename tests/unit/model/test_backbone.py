@@ -598,7 +598,57 @@ def test_links_inside_the_folder_and_of_a_snapshot_of_the_hub_are_followed(
 def test_a_tokenizer_with_words_beyond_the_embeddings_is_refused(source: Path, tmp_path: Path) -> None:
     words = [*WORDS, *(f"extra{number}" for number in range(10))]
     wordpiece_tokenizer(words, max_length=16).save_pretrained(source)
-    refused(source, tmp_path / "ours", "at most 40 words in the tokenizer, got 47")
+    refused(source, tmp_path / "ours", r"tokenizer\.json: expected ids below 40, .* got 46 for 'extra9'")
+
+
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (lambda told: told["model"]["vocab"].update(p=40), r"ids below 40, .* got 40 for 'p'"),
+        (lambda told: told["truncation"].update(direction="Left"), "truncation_side right, got 'left'"),
+        (lambda told: told.update(post_processor=None), "one token before a text .*, got ids .5, 1. for"),
+        (lambda told: told["model"]["vocab"].pop("[MASK]"), "for each id, got '##p' and '.MASK.' for 36"),
+        (lambda told: told["model"]["vocab"].pop("[UNK]"), "reads any character, got an error .*UNK"),
+    ],
+)
+def test_a_tokenizer_that_gives_other_tokens_than_are_encoded_here_is_refused(
+    edit: Any, match: str, source: Path, tmp_path: Path
+) -> None:
+    told = json.loads((source / "tokenizer.json").read_text())
+    edit(told)
+    words = told["model"]["vocab"]
+    told["added_tokens"] = [token for token in told["added_tokens"] if token["content"] in words]
+    edit_json(source / "tokenizer_config.json", unk_token=None)
+    (source / "tokenizer.json").write_text(json.dumps(told))
+    refused(source, tmp_path / "ours", match)
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "value"),
+    [
+        ("tokenizer_config.json", "truncation_side", "left"),
+        ("tokenizer_config.json", "split_special_tokens", True),
+        ("sentence_bert_config.json", "transformer_task", "fill-mask"),
+        ("sentence_bert_config.json", "processing_kwargs", {"text": {"add_special_tokens": False}}),
+        ("sentence_bert_config.json", "config_args", {"hidden_act": "relu"}),
+        ("config_sentence_transformers.json", "truncate_dim", 4),
+    ],
+)
+def test_a_setting_that_sentence_transformers_obeys_alone_is_refused(
+    file: str, name: str, value: Any, source: Path, tmp_path: Path
+) -> None:
+    if not (source / file).is_file():
+        (source / file).write_text("{}")
+    edit_json(source / file, **{name: value})
+    refused(source, tmp_path / "ours", rf"{file}: expected {name} .*, got ")
+
+
+def test_padding_on_the_left_is_not_copied(source: Path, tmp_path: Path) -> None:
+    prepare("folder", tmp_path / "expected", path=source)
+    edit_json(source / "tokenizer_config.json", padding_side="left")
+    prepare("folder", tmp_path / "ours", path=source)
+    told = json.loads((tmp_path / "ours" / "tokenizer_config.json").read_text())
+    assert told.get("padding_side", "right") == "right"
 
 
 def test_a_missing_folder_config_or_tokenizer_is_refused(source: Path, tmp_path: Path) -> None:
