@@ -63,7 +63,7 @@ class _Paced(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         began = time.monotonic()
-        received = self._connection.readinto(buffer)  # type: ignore[attr-defined]
+        received = self._connection.readinto(buffer)
         self._received += received or 0
         self._waited_s += time.monotonic() - began
         if self._received >= _LEAST_BYTES:
@@ -90,7 +90,7 @@ class _Adapter(HTTPAdapter):
             answer.fp = io.BufferedReader(_Paced(answer.fp.detach(), self._timeout_s))
             return answer
 
-        pool = super().get_connection_with_tls_context(*args, **kwargs)
+        pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
         answers = {"response_class": staticmethod(paced_answer)}
         pool.ConnectionCls = type("PacedConnection", (pool.ConnectionCls,), answers)
         return pool

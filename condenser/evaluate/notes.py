@@ -220,7 +220,9 @@ def _left_out_of_training(record: Record, by_job: Mapping[Any, Record]) -> Itera
             yield f"{short:,} of {rows:,} passages are left out: they have one sentence at most."
     elif rule == "train":
         system = record.spec["config"]["system"]
-        read = [(other, "examples", {}, "train queries") for other in system.get("negatives") or []]
+        read: list[tuple[str, str, dict[str, str], str]] = [
+            (other, "examples", {}, "train queries") for other in system.get("negatives") or []
+        ]
         if labels := system.get("pseudo_labels"):
             split = labels["queries"]
             read.append((labels["teacher"], "pseudo_labels", {"split": split}, f"queries of {split}"))

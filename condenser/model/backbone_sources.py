@@ -78,8 +78,8 @@ def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) 
         return folder
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        folder, setting = (mirror, "") if mirror else ("MIRROR", " and set downloads.mirror")
+        place, setting = (mirror, "") if mirror else ("MIRROR", " and set downloads.mirror")
         raise ValueError(
-            f"backbone {hub_id}: not reachable on the hub ({reason}) Put its files into {folder}/{hub_id}/"
+            f"backbone {hub_id}: not reachable on the hub ({reason}) Put its files into {place}/{hub_id}/"
             f"{setting}, or set the backbone's source to embedded."
         ) from error

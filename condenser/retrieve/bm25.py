@@ -126,8 +126,8 @@ def run_anserini(
     lines = [line for line in log.splitlines() if not _NO_REASON.match(line)]
     refusals = [line for line in lines if line.startswith("Error: ")]
     if status != 0 or refusals:
-        options = "".join(f" ({line})" for line in log.splitlines() if "Picked up " in line)
-        of_java = [f"{line}{options}" for line in lines] or log.splitlines() or ["it said nothing"]
+        told = "".join(f" ({line})" for line in log.splitlines() if "Picked up " in line)
+        of_java = [f"{line}{told}" for line in lines] or log.splitlines() or ["it said nothing"]
         if status == -signal.SIGKILL:
             of_java = ["the system killed it. Is there enough memory?"]
         said = (refusals + [line for line in lines if "Exception" in line] + of_java)[0]
