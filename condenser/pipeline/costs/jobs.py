@@ -83,12 +83,15 @@ def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> d
 
 
 def seconds_of(benchmark: str | None) -> float | None:
-    """What a job took by its benchmark; None where it has none."""
+    """What a job took by its benchmark; None where it has none, or half of one, of a run that was killed."""
     if not benchmark or not Path(benchmark).is_file():
         return None
     with Path(benchmark).open() as file:
-        row = next(csv.DictReader(file, delimiter="\t"), None)
-    return None if row is None else float(row["s"])
+        row = next(csv.DictReader(file, delimiter="\t"), {})
+    try:
+        return float(row["s"])
+    except (LookupError, TypeError, ValueError):
+        return None
 
 
 def read_jobs(path: Path) -> list[Job]:

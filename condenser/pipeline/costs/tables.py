@@ -43,6 +43,7 @@ class Tables:
     """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._tables = {
             name: {
                 " ".join(list(row.values())[:num_keys]): row for row in published.read(folder / f"{name}.tsv")
@@ -59,7 +60,8 @@ class Tables:
         rows = self._tables[table]
         if key not in rows:
             raise ValueError(
-                f"{table}.tsv: expected one of {', '.join(rows)}, got {key!r}. Add a row for it."
+                f"{self._folder / table}.tsv: expected one of {', '.join(rows)}, got {key!r}. "
+                "Add a row for it."
             )
         return rows[key]
 
@@ -111,8 +113,8 @@ class Tables:
                 seconds[_basis(row["measured_on"], device), key] += amount / speed
             elif unit not in _TIMELESS:
                 raise ValueError(
-                    f"rates.tsv: expected a rate of {unit} of rule {rule} on a {device.kind}, got none. "
-                    "Add it."
+                    f"{self._folder / 'rates.tsv'}: expected a rate of {unit} of rule {rule} on a "
+                    f"{device.kind}, got none. Add it."
                 )
         at_once = [rate for rate in seconds if rate[1].endswith((" flops", " launches"))]
         for rate in sorted(at_once, key=seconds.__getitem__)[:-1]:

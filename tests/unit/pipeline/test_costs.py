@@ -777,6 +777,9 @@ def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
     Manifest(path, spec, inputs=[]).write(outputs=[result], counts={"passages": 7})
     assert finished(spec) == {"manifest": path, "counts": {"passages": 7}, "seconds": 3.0974}
     assert finished({**spec, "code": "another"}) == {}
+    for half in ("", "s\th:m", "h:m:s\ts\n1\n", "s\n-\n"):
+        benchmark.write_text(half)
+        assert "seconds" not in finished(spec)
     result.unlink()
     assert finished(spec) == {}
 
@@ -806,7 +809,7 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
     expected = {("scaled", "* cpu jobs"): 1 / 2, ("measured", "encode cpu flops"): 100 / 50}
     expected |= {("stated", "* cpu fp32_flops"): 30 / 10, ("scaled", "encode host hits"): 16 / 8}
     assert seconds == pytest.approx({**expected, ("scaled", "encode host rows"): 2 / 4})
-    with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of rule merge on a cpu"):
+    with pytest.raises(ValueError, match=r"/rates.tsv: expected a rate of hits of rule merge on a cpu"):
         rated.seconds_by_rate("merge", {"hits": 1.0}, device, threads=4)
 
 
@@ -927,7 +930,7 @@ def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:
 
 
 def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job]) -> None:
-    with pytest.raises(ValueError, match=r"devices.tsv: expected one of H200, .*, got 'H2000'"):
+    with pytest.raises(ValueError, match=r"/devices.tsv: expected one of H200, .*, got 'H2000'"):
         tables.device("H2000")
     with pytest.raises(ValueError, match=r"backbones\.tsv: .*'no/such'"):
         plan(changed(paper, "checkpoint", "backbone", id="no/such"), dataset="msmarco")
