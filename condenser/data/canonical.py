@@ -138,7 +138,7 @@ def _faults(
 
 
 def _more_bad_rows(below: Iterable[Unfit | None]) -> str:
-    """A sentence on the bad rows below the first one; empty if there are none.
+    """A sentence on the bad rows below the first one, and on how to leave out all.
 
     They are counted for `COUNTING_S` seconds at most. Where the file cannot be read on, that is no reason to
     hide the first bad row.
@@ -154,7 +154,7 @@ def _more_bad_rows(below: Iterable[Unfit | None]) -> str:
         else:
             is_whole = True
     if not kinds:
-        return ""
+        return "bad_rows: skip leaves it out."
     number, of = kinds.total(), len(kinds)
     return (
         f"And {'' if is_whole else 'at least '}{number:,} more bad row{'s' if number > 1 else ''} of {of} "

@@ -159,14 +159,14 @@ def _text(record: dict[str, Any] | Unfit, column: str) -> str:
     if column not in record:
         raise Unfit(f"a column {preview(column)}", f"only {preview(sorted(record))}", "Set `column`.")
     if not isinstance(record[column], str):
-        raise Unfit("a text", preview(record[column]), "Repair the row, or set bad_rows: skip.")
+        raise Unfit("a text", preview(record[column]), "Repair the row.")
     return record[column]
 
 
 def _title(record: dict[str, Any] | Unfit) -> str:
     title = None if isinstance(record, Unfit) else record.get("title")
     if title is not None and not isinstance(title, str):
-        raise Unfit("a title that is text", preview(title), "Write it as text, or set bad_rows: skip.")
+        raise Unfit("a title that is text", preview(title), "Write it as text.")
     return title or ""
 
 

@@ -69,7 +69,7 @@ def test_a_bad_row_is_one_line_and_nothing_made_or_is_skipped_and_listed(
     described = write(tmp_path / "in", **files)
     done = collected(root, tmp_path, described, bad_rows="strict")
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == f"error: {tmp_path}/in/{message}"
+    assert done.stderr.splitlines()[-1] == f"error: {tmp_path}/in/{message} bad_rows: skip leaves it out."
     assert done.stderr.count("error") == 1 and "Traceback" not in done.stderr
     assert list((tmp_path / "data").iterdir()) == [] and not (tmp_path / "data.manifest.json").exists()
 
@@ -92,7 +92,8 @@ def test_a_title_that_is_no_text_is_one_line_or_is_skipped_and_listed(root, tmp_
     done = collected(root, tmp_path, described, bad_rows="strict")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        f"error: {file}:2: expected a title that is text, got 1984. Write it as text, or set bad_rows: skip."
+        f"error: {file}:2: expected a title that is text, got 1984. Write it as text. "
+        "bad_rows: skip leaves it out."
     )
     assert "Traceback" not in done.stderr and list((tmp_path / "data").iterdir()) == []
 
