@@ -2,13 +2,13 @@
 
     python workflow_scripts/pseudo_labels.py .snakemake/jobs/pseudo_labels-0123456789abcdef.json
 
-Reads the teacher's run of these queries, the queries, and those of the data set's splits: a query that one
-of these has is left out and counted as `known_queries`. A teacher without thresholds (`negatives.denoise`)
-gives negatives alone: the queries were made from passages, which are their positives. With thresholds its
-scores say which hits are positives. Then it also reads the runs of the train queries by the teacher and by
-its candidates, and the judgements, to compare them on the held-out queries; where the teacher is not better,
-the file is empty. Writes one example a line and the manifest. Settings: `recipe.negatives`,
-`metrics.relevant_grade`, `seed`, `dataset.split`.
+Reads the teacher's run of these queries, the queries, and those of the data set's splits: a query whose text
+one of these has is left out and counted as `known_queries`. A teacher without thresholds
+(`negatives.denoise`) gives negatives alone: the queries were made from passages, which are their positives.
+With thresholds its scores say which hits are positives. Then it also reads the runs of the train queries by
+the teacher and by its candidates, and the judgements, to compare them on the held-out queries; where the
+teacher is not better, the file is empty. Writes one example a line and the manifest. Settings:
+`recipe.negatives`, `seed`, `dataset.split`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Nothing is removed. Each finding names ids, a score and what to do; docs/using.m
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, groupby
@@ -88,7 +88,7 @@ def audit(
     *,
     train_queries: Path | None,
     eval_queries: Mapping[str, Path],
-    qrels: Sequence[Path],
+    qrels: Mapping[str, Path],
     relevant_grade: int,
     examples: Mapping[str, Path],
     runs: Mapping[str, Path],
@@ -101,6 +101,7 @@ def audit(
 
     Args:
         eval_queries: by evaluation set.
+        qrels: by split, that of the train queries as their file is named; splits may share ids of queries.
         examples: train queries with negatives, by the system that they are of.
         runs: of the train queries, by the system that judges the negatives.
         lengths: of the data set's recipe.
@@ -112,10 +113,10 @@ def audit(
     train = [] if train_queries is None else list(read_queries(train_queries))
     evaluation = {split: list(read_queries(path)) for split, path in eval_queries.items()}
     counts["queries"] = {"train": len(train)} | {split: len(of) for split, of in evaluation.items()}
-    relevant: dict[str, set[str]] = defaultdict(set)
-    for path in qrels:
-        for query_id, doc_ids in read_positives(path, relevant_grade=relevant_grade).items():
-            relevant[query_id].update(doc_ids)
+    relevant = {split: read_positives(path, relevant_grade=relevant_grade) for split, path in qrels.items()}
+    relevant_ids = {
+        doc_id for of_split in relevant.values() for doc_ids in of_split.values() for doc_id in doc_ids
+    }
     examples_of = {system: list(read_examples(path)) for system, path in examples.items()}
     texts = {query.query_id: query.text for query in train}
 
@@ -130,7 +131,7 @@ def audit(
         rows: dict[str, int] = {}
         findings += _single_passages(passages, rows, wanted, thresholds.least_words, is_split=is_split)
         counts["passages"] = len(passages)
-        repeated = list(_repeated_passages(passages, relevant, thresholds.near_passages, judged_id))
+        repeated = list(_repeated_passages(passages, relevant_ids, thresholds.near_passages, judged_id))
         findings += repeated
         for system, of_system in examples_of.items():
             counts["negatives"][system] = sum(len(example.negative_doc_ids) for example in of_system)
@@ -148,11 +149,15 @@ def audit(
     for finding in [] if is_split else repeated:  # two documents may share a passage
         earlier[finding.doc_id] = earlier.get(finding.other_id, finding.other_id)
     judged = {
-        query_id: {earlier.get(doc_id, doc_id) for doc_id in doc_ids}
-        for query_id, doc_ids in relevant.items()
+        split: {
+            query_id: {earlier.get(doc_id, doc_id) for doc_id in doc_ids}
+            for query_id, doc_ids in of_split.items()
+        }
+        for split, of_split in relevant.items()
     }
+    of_train = {} if train_queries is None else judged.get(train_queries.name.split(".")[1], {})
     for split, queries in evaluation.items():
-        findings += _leaked_queries(train, queries, judged, split, thresholds)
+        findings += _leaked_queries(train, queries, of_train, judged.get(split, {}), split, thresholds)
     findings += [
         Finding("short_query", query_id=query.query_id, score=0, text=_shown(query.text))
         for query in (*train, *(query for queries in evaluation.values() for query in queries))
@@ -232,12 +237,11 @@ def _single_passages(
 
 def _repeated_passages(
     passages: Passages,
-    relevant: Mapping[str, set[str]],
+    judged: set[str],
     least: float,
     judged_id: Callable[[str], str],
 ) -> Iterator[Finding]:
     """Passages that equal or resemble an earlier one."""
-    judged = set().union(*relevant.values())
 
     def finding(kind: str, row: int, earlier: int, score: float) -> Finding:
         passage, other = passages[row], passages[earlier]
@@ -265,6 +269,7 @@ def _repeated_passages(
 def _leaked_queries(
     train: Sequence[Query],
     evaluation: Sequence[Query],
+    judged_train: Mapping[str, set[str]],
     judged: Mapping[str, set[str]],
     split: str,
     thresholds: Thresholds,
@@ -275,7 +280,7 @@ def _leaked_queries(
     need resemble each other less.
     """
 
-    def aims(query: Query) -> set[str]:
+    def aims(query: Query, judged: Mapping[str, set[str]]) -> set[str]:
         return judged.get(query.query_id, set()) | {answer.casefold() for answer in query.answers}
 
     with_text = {tuple(words_of(query.text)): query for query in reversed(evaluation)}
@@ -289,7 +294,9 @@ def _leaked_queries(
             kind, numbers = "near_leaked_query", numbers_of(query.text)
             for score, place in similar:
                 other = evaluation[place]
-                is_alike = score >= thresholds.near_queries or bool(aims(query) & aims(other))
+                is_alike = score >= thresholds.near_queries or bool(
+                    aims(query, judged_train) & aims(other, judged)
+                )
                 if is_alike and numbers_of(other.text) == numbers:
                     break
                 other = None

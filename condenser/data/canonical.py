@@ -115,6 +115,15 @@ class TextDigests:
         return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
 
 
+def same_text(text: str) -> str:
+    """A text without what does not make it another one: case, and how much white space.
+
+    >>> same_text("Who  wrote it") == same_text("who wrote\\tit ")
+    True
+    """
+    return " ".join(text.casefold().split())
+
+
 def count_judged(counts: Mapping[str, Any]) -> Mapping[str, int]:
     """The number of queries of each split (or of items, for sentences), from `counts.json`."""
     return counts.get("queries") or counts.get("items", {})
@@ -652,9 +661,12 @@ class CanonicalFiles:
                 self.reject(f"judgements of {split}", file, line, unfit, below=below)
 
     def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
-        for first, second in combinations(sorted(written), 2):
-            if shared := len(written[first].keys() & written[second].keys()):
-                self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
+        """Count the queries of each split whose text an earlier split has; ids of two files may be equal."""
+        texts = {split: [same_text(query.text) for query in of.values()] for split, of in written.items()}
+        for first, second in combinations(texts, 2):
+            known, name = set(texts[first]), "+".join(sorted((first, second)))
+            if shared := sum(text in known for text in texts[second]):
+                self._totals.setdefault("queries_shared_by_splits", {})[name] = shared
 
     def _nothing_left(self, expected: str) -> ValueError:
         """The error of a result without rows; it says how to see why, if rows were skipped."""

@@ -41,15 +41,10 @@ def collect_unjudged(
 
 
 def new_queries(queries: Path, known: Sequence[Path]) -> frozenset[str]:
-    """The ids of the queries that no other file has, neither their id nor their text.
+    """The ids of the queries whose text no other file has.
 
-    Texts that differ only in case or white space are the same. So no query that is evaluated on, or held out,
-    is trained on under another id.
+    Texts that differ only in case or white space are the same, and ids of two files have nothing to do with
+    each other. So no query that is evaluated on, or held out, is trained on under another id.
     """
-    ids, texts = set[str](), set[str]()
-    for file in known:
-        for query in read_queries(file):
-            ids.add(query.query_id)
-            texts.add(comparable(query.text))
-    found = (query for query in read_queries(queries) if query.query_id not in ids)
-    return frozenset(query.query_id for query in found if comparable(query.text) not in texts)
+    texts = {comparable(query.text) for file in known for query in read_queries(file)}
+    return frozenset(query.query_id for query in read_queries(queries) if comparable(query.text) not in texts)

@@ -34,7 +34,7 @@ class EvaluationSet:
     Attributes:
         num_passages: of sentence tasks, the train sentences.
         num_left_out: passages that the source leaves out because they have no text.
-        num_shared: queries that are also train queries; of sentence tasks, items that are train items.
+        num_shared: queries whose text a train query has; of sentence tasks, items that are train items.
         depth: hits a query in the shortest run; None where nothing is judged.
         deepest: the depth of the deepest measure.
     """
@@ -50,13 +50,15 @@ class EvaluationSet:
     official_name: str | None = None  # if the source itself found exactly the official data
 
     @property
+    def _is_shallow(self) -> bool:
+        return self.depth is None or self.depth < min(self.deepest, self.num_passages)
+
+    @property
     def notes(self) -> list[str]:
         """Why the figures are not those of the whole, official data."""
         if self.depth is None:
             return ["no judged queries: not measured"]
-        notes = []
-        if self.depth < min(self.deepest, self.num_passages):
-            notes.append(f"runs of {self.depth}")
+        notes = [f"runs of {self.depth}"] if self._is_shallow else []
         if self.num_shared:
             what = "queries" if self.deepest else "items"
             notes.append(f"{self.num_shared:,} evaluation {what} are also train {what}")
@@ -66,11 +68,10 @@ class EvaluationSet:
     def official(self) -> tuple[str, str] | None:
         """Its official data set and evaluation set; None where figures may not stand beside published ones.
 
-        They may only with all passages and all queries, and without notes; but official items of sentence
-        tasks may be in two splits.
+        They may only with all passages, all queries and deep runs. Official data may have a text in two
+        splits.
         """
-        is_as_published = not self.notes or (self.official_name is not None and self.depth is not None)
-        return self._official_keys if is_as_published else None
+        return None if self._is_shallow else self._official_keys
 
     @property
     def _official_keys(self) -> tuple[str, str] | None:

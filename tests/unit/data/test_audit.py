@@ -68,8 +68,7 @@ def write_data(
         "collection": folder / "collection.jsonl",
         "train_queries": folder / "queries.train.jsonl",
         "eval_queries": {"dev": folder / "queries.dev.jsonl"},
-        "qrels": [folder / "qrels.train.tsv"],
-        "relevant_grade": 1,
+        "qrels": dict.fromkeys(["train", "dev"], folder / "qrels.train.tsv"),
         "examples": {"bm25": folder / "examples.jsonl"},
         "runs": {},
         "thresholds": THRESHOLDS,
@@ -330,6 +329,7 @@ def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Find
     for judge, hits in given.get("runs", {}).items():
         write_run(folder / judge, [ScoredDoc(*hit) for hit in hits], system=judge)
         data["runs"][judge] = folder / judge
+    data["qrels"] = {split: data["qrels"][split] for split in given.get("judged", data["qrels"])}
     return audit(**data | {"text_lengths": given.get("text_lengths", {})})
 
 
@@ -356,8 +356,8 @@ def test_a_title_alone_is_shown_where_there_is_no_text(tmp_path: Path) -> None:
     write_data(tmp_path, [Passage("a", "Two words", ""), Passage("b", "", FILLERS[0])], [], [], [], {})
     findings, _ = audit(
         tmp_path / "collection.jsonl",
-        **{"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}, "runs": {}},
-        **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}, "relevant_grade": 1},
+        **{"train_queries": None, "eval_queries": {}, "qrels": {}, "examples": {}, "runs": {}},
+        **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}},
     )
     assert [(one.kind, one.text) for one in findings] == [("short_text", "Two words")]
 
@@ -443,6 +443,13 @@ def test_queries_with_a_relevant_passage_in_common_need_resemble_each_other_less
     texts = [*FILLERS[:4], FILLERS[3], *FILLERS[4:]]  # the passage of the one is a copy of the other's
     findings, _ = found_in(tmp_path, texts, **given)
     assert kinds_of(findings)["near_leaked_query"] == [("alike", "", "e")]
+    renamed = {
+        "train": [("1", train[0][1]), train[1]],
+        "evaluation": [("1", evaluation[0][1]), evaluation[1]],
+    }
+    given = {**renamed, "relevant": {"1": "3"}}  # the judgements are those of one split alone, in the second
+    assert "near_leaked_query" in kinds_of(found_in(tmp_path, FILLERS, **given)[0])
+    assert found_in(tmp_path, FILLERS, **given, judged=["train"])[0] == []
 
 
 def test_a_near_negative_must_have_the_words_that_the_query_asks_for(tmp_path: Path) -> None:

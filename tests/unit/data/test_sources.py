@@ -228,10 +228,16 @@ def test_a_line_of_100_mb_is_refused_or_left_out_without_being_held(tmp_path):
     assert read_doc_ids(tmp_path / "out" / "doc_ids.txt") == ["d1", "d2", "d3"]
 
 
-def test_a_query_of_both_splits_is_counted(tmp_path):
-    described = write_tsv(tmp_path / "in", queries_dev_tsv="q1\tfirst?\n", qrels_dev_tsv="q1 0 d3 1\n")
+def test_an_evaluation_query_with_the_text_of_a_train_query_is_counted(tmp_path):
+    described = write_tsv(
+        tmp_path / "in",
+        queries_train_tsv="1\tfirst?\n2\tsecond?\n3\tthird?\n",
+        qrels_train_tsv="1 0 d1 1\n2 0 d2 1\n3 0 d3 1\n",
+        queries_dev_tsv="1\tSecond? \n2\tsecond?\n3\tother?\n",  # numbers of another file
+        qrels_dev_tsv="1 0 d3 1\n2 0 d3 1\n3 0 d1 1\n",
+    )
     counts = sources.collect(tmp_path / "out", {}, described)
-    assert counts["queries_shared_by_splits"] == {"dev+train": 1}
+    assert counts["queries_shared_by_splits"] == {"dev+train": 2}
 
 
 def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path):
@@ -486,9 +492,26 @@ def test_the_first_bad_row_is_named_and_those_below_it_are_counted_by_kind(tmp_p
     assert sources.collect(tmp_path / "out", {}, described)["rejected"] == 43
 
 
-def test_a_single_bad_row_is_said_as_before(tmp_path):
-    said = refused(tmp_path, collection_tsv="d1\ta\nd1\tb\nd2\tc\n")
-    assert said.endswith("expected unique passage ids, got 'd1' again. Remove one of the two rows.")
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"collection_tsv": "d1\ta\nd1\tb\nd2\tc\nd3\td\n"}, "got 'd1' again. Remove one of the"),
+        (
+            {"qrels_train_tsv": "q1 0 d1 1\nq1 0 gone 1\n"},
+            "got 'gone'. Do both files belong to the",
+        ),
+        (
+            {"qrels_train_tsv": "q1 0 d1 1\ngone 0 d1 1\n"},
+            "got 'gone'. Is the query in the file of",
+        ),
+        ({"queries_dev_tsv": "q3\tb\nq 3\ta\n"}, "got 'q 3'. Give every row its own id."),
+    ],
+)
+def test_a_single_bad_row_says_how_to_leave_it_out(tmp_path, files, said):
+    message = refused(tmp_path, **files)
+    assert said in message and message.endswith(" bad_rows: skip leaves it out.")
+    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", **files) | {"bad_rows": "skip"})
+    assert counts["rejected"] == 1
 
 
 @pytest.mark.parametrize(
