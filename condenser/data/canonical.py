@@ -25,6 +25,7 @@ from typing import IO, Any, TypeVar
 import numpy as np
 
 from condenser.data.archives import open_unpacked
+from condenser.data.languages import LanguageTally
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
     Row,
@@ -214,7 +215,8 @@ class CanonicalFiles:
     `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected.
     `repeated_texts` counts the passages that have the title and text of an earlier one under another id; they
     are kept. `queries_of_unknown_passages` has by split the queries that are left out because all their
-    judgements name passages that the collection lacks.
+    judgements name passages that the collection lacks. `languages` is the `LanguageTally` of the passages, of
+    many only of each 64th.
     """
 
     def __init__(self, folder: str | Path, *, bad_rows: str) -> None:
@@ -373,18 +375,21 @@ class CanonicalFiles:
                     "unique passage ids", f"{preview(passage.doc_id)} again", "Remove one of the two rows."
                 )
 
-        digests = TextDigests()
+        digests, languages = TextDigests(), LanguageTally()
         with atomic_write(self._ready / "doc_ids.txt") as ids:
 
             def kept() -> Iterator[Passage]:
                 counted = track(rows, "collection", total=num_rows, unit="rows")
-                for file, _, passage in self._fit("passages", counted, check):
+                for row, (file, _, passage) in enumerate(self._fit("passages", counted, check)):
+                    if row < 1000 or row % 64 == 0:
+                        languages.add(passage.text)
                     ids.write(passage.doc_id.encode() + b"\n")
                     self.tally(file)["kept"] += 1
                     digests.add(passage.title, passage.text)
                     yield passage
 
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
+        self._totals["languages"] = languages.as_json()
         if not self._totals["passages"]:
             raise self._nothing_left("passages, got none that can be used. Is it the right file?")
         if repeated := digests.num_repeated():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import describe_left_out
+from condenser.data.languages import NAMES, is_written_in, language_of
 from condenser.data.lengths import TextLengths
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, holm_note
@@ -24,7 +25,7 @@ from condenser.manifest import Record
 _OF_SPLIT = ("bm25_run", "encode_queries", "fusion", "late", "merge", "metrics", "rerank")
 _COUNTED = (
     *("examples", "pseudo_labels", "held_out", "train", "pretrain", "fusion_weights"),
-    *("encode", "word_similarities"),
+    *("encode", "word_similarities", "checkpoint"),
 )
 _LARGE_SHARE = 1 / 3  # of the ranked texts: a random ranking then has a third of the best recall
 _REASONS = {  # why a train query has no example, by the counts of `condenser.data.negatives`
@@ -90,6 +91,8 @@ def notes_of_table(
         splits = [split for entry in noted["texts"] if entry["dataset"] == name for split in entry["splits"]]
         unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)
         lines += [f"{of_place[name]}{line}" for line in unknown]
+    for name, of_set in counts.items():
+        lines += [f"{of_place[name]}{line}" for line in language_lines(name, of_set, records)]
     ranked = {name: of_set.get("documents", of_set["passages"]) for name, of_set in counts.items()}
     lines += trivial_lines(columns, ranked)
     lines += left_out_lines(records, dataset)
@@ -129,6 +132,30 @@ def unknown_lines(texts: TextLengths, model: str, *, splits: Iterable[str], abov
         for name, counts in read.items()
         if counts.unknown_share > above
     ]
+
+
+def language_lines(dataset: str, counts: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
+    """A line where the passages are not of BM25's language, or of none that a start was trained on."""
+    if (texts := counts.get("languages")) is None:
+        return []
+    seem = language_of(texts)
+    reasons: dict[str, None] = {}
+    for record in records:
+        rule, names, config = (record.spec[key] for key in ("rule", "wildcards", "config"))
+        if rule == "bm25_run" and names["dataset"] == dataset:
+            language = config["system"]["language"]
+            if not is_written_in(texts, language):
+                name = names["system"]
+                advice = f"set systems.{name}.language{f': {seem}' if seem else ''}"
+                reasons[f"{name} reads {NAMES[language]} ({advice})"] = None
+        known = record.counts.get("languages", []) if rule == "checkpoint" else []
+        if known and "multilingual" not in known and not any(is_written_in(texts, one) for one in known):
+            trained = ", ".join(NAMES.get(language, language) for language in known)
+            reasons[f"{names['model']} was trained on {trained} (take a multilingual start)"] = None
+    if not reasons:
+        return []
+    seem_to_be = f"seem to be {NAMES[seem]}" if seem else "seem to be of another language"
+    return [f"The passages {seem_to_be}: {', '.join(reasons)}."]
 
 
 def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 from condenser.files import sha256_file
@@ -42,6 +43,15 @@ def embedded_folder() -> Path:
 def revision_of(folder: Path) -> str | None:
     """The commit of a folder of the hub's cache; None of another folder, such as a mirror's."""
     return folder.name if folder.parent.name == "snapshots" else None
+
+
+def languages_of_card(folder: Path) -> list[str]:
+    """The languages that the front matter of a model's card names, as codes; none where it does not say."""
+    card = folder / "README.md"
+    text = card.read_text(encoding="utf-8", errors="replace") if card.is_file() else ""
+    matter = re.match(r"\s*---\n(.*?)^---", text, re.DOTALL | re.MULTILINE)
+    named = re.search(r"^language:(.*(?:\n *- .*)*)", matter[1], re.MULTILINE) if matter else None
+    return [name.lower() for name in re.findall(r"\b([A-Za-z]+)[\w-]*", named[1])] if named else []
 
 
 def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) -> Path:

@@ -143,7 +143,8 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the model's folder; gives the counts of `condenser.model.backbone` or `.lstm`, and the source.
 
-    Of a model of the hub also the commit, its `revision`; None where a mirror had it, which does not say.
+    Also the `languages` that it was trained on, as far as they are known. Of a model of the hub also the
+    commit, its `revision`; None where a mirror had it, which does not say.
 
     Args:
         collection: what a new vocabulary is learnt from.
@@ -156,7 +157,7 @@ def prepare(
     from condenser.data.tokens import Tokenizer
     from condenser.encoders import read_encoder_config
     from condenser.model.backbone import backbone_from, new_backbone
-    from condenser.model.backbone_sources import embedded_folder, hub_folder, revision_of
+    from condenser.model.backbone_sources import embedded_folder, hub_folder, languages_of_card, revision_of
     from condenser.model.text_vector import TextVector, read_text_vector
 
     source, pooling, normalised = settings.source, settings.pooling, settings.normalised
@@ -203,6 +204,7 @@ def prepare(
             backbone_from(origin / QUERY_FOLDER, output / QUERY_FOLDER, seed=seed, **asked)
         if source == "hub":
             counts["revision"] = revision_of(origin)
+        counts["languages"] = ["en"] if source == "embedded" else languages_of_card(origin)
     vector, tokenizer = read_text_vector(output), Tokenizer(output)
     for prompt in (vector.query_prompt, vector.passage_prompt):
         longest = read_encoder_config(output).num_positions

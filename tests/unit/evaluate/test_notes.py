@@ -12,12 +12,14 @@ import pandas as pd
 import pytest
 
 from condenser.blocks import AutoLengths
+from condenser.data.languages import LanguageTally
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, render_comparisons
 from condenser.evaluate.notes import (
     is_counted,
     kept_lines,
+    language_lines,
     left_out_lines,
     notes_of_table,
     trivial_lines,
@@ -274,6 +276,70 @@ def test_a_line_tells_each_count_of_the_jobs_behind_a_table_that_is_not_0() -> N
     clean = [Record(one.path, one.spec, {}, {}, dict.fromkeys(one.counts, 0), {}) for one in records]
     lines = left_out_lines([one for one in clean if one.spec["rule"] != "fusion_weights"], "mine")
     assert lines == []
+
+
+TEXTS_OF_LANGUAGES = {
+    "pl": "Koszt jest wysoki, ale nie przez to, że się psuje, lecz z powodu podatku od paliwa na wsi. ",
+    "en": "The cost of this is high, and that is not by the tax which they have paid for it with fuel. ",
+    "ja": "この費用は高いですが、それは燃料にかかる税金のためではありません。",
+    "cs": "Cena je vysoká, ale ne kvůli dani, kterou platíme za palivo pro auta a traktory. ",
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "bm25", "start", "line"),
+    [
+        *(("en", "en", ["en"], []), ("pl", "pl", ["multilingual"], []), ("pl", "pl", ["en", "pl"], [])),
+        ("ja", "ja", [], []),
+        (
+            "pl",
+            "en",
+            [],
+            ["The passages seem to be Polish: bm25 reads English (set systems.bm25.language: pl)."],
+        ),
+        (
+            "en",
+            "ja",
+            [],
+            ["The passages seem to be English: bm25 reads Japanese (set systems.bm25.language: en)."],
+        ),
+        (
+            *("ja", "en", ["en"]),
+            [
+                "The passages seem to be Japanese: bm25 reads English (set systems.bm25.language: ja), "
+                "backbone was trained on English (take a multilingual start)."
+            ],
+        ),
+        (
+            "pl",
+            "pl",
+            ["cs"],
+            ["The passages seem to be Polish: backbone was trained on cs (take a multilingual start)."],
+        ),
+        (
+            *("cs", "en", []),
+            ["The passages seem to be of another language: bm25 reads English (set systems.bm25.language)."],
+        ),
+    ],
+)
+def test_a_line_says_where_bm25_or_the_start_is_of_another_language(
+    texts: str, bm25: str, start: list[str], line: list[str]
+) -> None:
+    tally = LanguageTally()
+    tally.add(TEXTS_OF_LANGUAGES[texts] * 40)
+    records = [
+        record("bm25_run", {}, config={"system": {"language": bm25}}, system="bm25", split="dev"),
+        record("checkpoint", {"languages": start}, model="backbone"),
+    ]
+    assert language_lines("mine", {"languages": tally.as_json()}, records) == line
+
+
+def test_few_texts_and_lists_of_names_are_of_any_language() -> None:
+    english = [record("bm25_run", {}, config={"system": {"language": "en"}}, system="bm25", split="dev")]
+    for text in ("Koszt jest wysoki.", "trousers black 34 zip, jacket green 52 wool. " * 8, ""):
+        tally = LanguageTally()
+        tally.add(text)
+        assert language_lines("mine", {"languages": tally.as_json()}, english) == []
 
 
 def test_counts_are_read_of_the_evaluation_sets_of_a_table_alone() -> None:

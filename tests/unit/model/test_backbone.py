@@ -795,3 +795,25 @@ def test_the_longest_word_that_bert_splits_is_learnt_from() -> None:
 def test_a_vocabulary_without_room_for_words_is_refused() -> None:
     with pytest.raises(ValueError, match=r"vocab_size: expected more than \d+ .* got 20"):
         learn_wordpieces(TEXTS, vocab_size=20)
+
+
+@pytest.mark.parametrize(
+    ("card", "languages"),
+    [
+        ("---\nlanguage: pl\nlicense: mit\n---\n# A model\n", ["pl"]),
+        ("---\nlanguage: [EN, no-NO]\n---\n", ["en", "no"]),
+        ("---\nlanguage:\n- multilingual\n---\n", ["multilingual"]),
+        *(
+            ("---\nlicense: mit\n---\n", []),
+            ("# language: en\n", []),
+            ("---\nlanguage: [\n---\n", []),
+            ("---\nlanguage: en", []),
+            ("", []),
+        ),
+        *(("---\nlanguage:\n---\n", []), ("---\n- language\n---\n", []), (None, [])),
+    ],
+)
+def test_the_languages_of_a_model_are_those_of_its_card(tmp_path, card, languages):
+    if card is not None:
+        (tmp_path / "README.md").write_text(card)
+    assert backbone_sources.languages_of_card(tmp_path) == languages
