@@ -288,10 +288,15 @@ def test_word_vectors_give_the_similarities_of_sentence_transformers(tmp_path: P
     counts = write_word_similarities(
         vectors, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task="similarity"
     )
+    write_items(tmp_path / "triplet.jsonl", [Item("t", (*pairs[0], pairs[1][1]), None)])
+    write_word_similarities(vectors, tmp_path / "triplet.jsonl", tmp_path / "t.tsv", task="triplets")
     found = [values[0] for _, values in read_similarities(tmp_path / "s.tsv")]
     words = WordEmbeddings.from_text_file(str(vectors))
     model = SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension())], device="cpu")
     columns = [torch.from_numpy(model.encode([pair[place] for pair in pairs])).double() for place in (0, 1)]
+    ((_, distances),) = read_similarities(tmp_path / "t.tsv")
+    others = (columns[1][0], columns[1][1])
+    assert distances == pytest.approx([-float(torch.dist(columns[0][0], one)) for one in others], abs=1e-6)
     expected = torch.cosine_similarity(*columns).tolist()
     assert found[:2] == pytest.approx(expected[:2], abs=1e-6) and not math.isnan(found[2])
     assert found[2] == 0  # no word is known

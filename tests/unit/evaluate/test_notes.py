@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from condenser.evaluate.notes import (
     notes_of_table,
     trivial_lines,
     uncompared_lines,
+    unknown_lines,
     update_lines,
     write_notes,
 )
@@ -39,8 +40,13 @@ def columns_of(*measures: str, depth: int = 1000) -> list[Column]:
 
 
 def losses(path: Path, *, steps: int, items_of_epoch: int, skipped: int = 0) -> Path:
+    outcomes = ("overflowed", "skipped")
     lines = [
-        {"outcome": "skipped" if step < skipped else "updated", "items": 16, "items_of_epoch": items_of_epoch}
+        {
+            "outcome": outcomes[step] if step < skipped else "updated",
+            "items": 16,
+            "items_of_epoch": items_of_epoch,
+        }
         for step in range(steps)
     ]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
@@ -176,7 +182,7 @@ def test_a_depth_that_covers_a_third_of_the_passages_tells_little(
 
 def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_path: Path) -> None:
     files = [
-        losses(tmp_path / "1", steps=6, items_of_epoch=32, skipped=1),
+        losses(tmp_path / "1", steps=6, items_of_epoch=32, skipped=2),
         losses(tmp_path / "2", steps=6, items_of_epoch=32),
         losses(tmp_path / "3", steps=2, items_of_epoch=32),
         losses(tmp_path / "4", steps=6, items_of_epoch=32),
@@ -184,7 +190,7 @@ def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_p
     trainings = [{"system": "round1", "variant": name} for name in ("seed1", "seed2", "n250-seed1")]
     trainings.append({"system": "round2", "variant": "seed1", "soup": 3})
     assert update_lines(trainings, files) == [
-        "round1: 5 to 6 updates, 3 epochs.",
+        "round1: 4 to 6 updates, 3 epochs.",
         "round1 (250 train queries): 2 updates, 1 epoch.",
         "round2: 6 updates, 3 epochs, in 3 trainings whose weights are averaged.",
     ]
@@ -368,6 +374,12 @@ def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
                  "holm_p_value", "verdict", "smallest_detectable_difference"],
     )  # fmt: skip
     assert ("corrected for all comparisons" in render_comparisons(frame)) == is_said
+
+
+@pytest.mark.parametrize(("above", "is_said"), [(0.125, False), (0.12, True)])
+def test_unknown_words_are_said_where_their_share_is_above_the_limit(above: float, is_said: bool) -> None:
+    texts = replace(TEXTS, passages=TokenCounts(8, 1, Counter({9: 1})))
+    assert bool(unknown_lines(texts, "m", splits=[], above=above)) == is_said
 
 
 def test_notes_are_a_line_each_and_read_again(tmp_path: Path) -> None:
