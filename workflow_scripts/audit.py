@@ -27,6 +27,7 @@ def main(job: Job) -> dict[str, Any]:
         train_queries=files.train_queries or None,
         eval_queries={file.name.split(".")[1]: file for file in files.eval_queries},
         qrels={file.name.split(".")[1]: file for file in files.qrels},
+        relevant_grade=job.settings.metrics.relevant_grade,
         examples=dict(zip(settings.systems, files.examples, strict=False)),  # none without train queries
         runs=dict(zip(settings.judges, files.runs, strict=False)),
         lengths=vars(job.settings.lengths),

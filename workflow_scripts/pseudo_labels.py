@@ -8,7 +8,7 @@ one of these has is left out and counted as `known_queries`. A teacher without t
 With thresholds its scores say which hits are positives. Then it also reads the runs of the train queries by
 the teacher and by its candidates, and the judgements, to compare them on the held-out queries; where the
 teacher is not better, the file is empty. Writes one example a line and the manifest. Settings:
-`recipe.negatives`, `seed`, `dataset.split`.
+`recipe.negatives`, `metrics.relevant_grade`, `seed`, `dataset.split`.
 """
 
 from __future__ import annotations

@@ -43,6 +43,7 @@ from condenser.data.records import (
     Passage,
     Qrel,
     Query,
+    comparable,
     qrel_line,
     read_items,
     texts_in_collection,
@@ -114,15 +115,6 @@ class TextDigests:
     def num_repeated(self) -> int:
         """The number of passages whose title and text an earlier one has."""
         return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
-
-
-def same_text(text: str) -> str:
-    """A text without what does not make it another one: case, and how much white space.
-
-    >>> same_text("Who  wrote it") == same_text("who wrote\\tit ")
-    True
-    """
-    return " ".join(text.casefold().split())
 
 
 def count_judged(counts: Mapping[str, Any]) -> Mapping[str, int]:
@@ -667,7 +659,7 @@ class CanonicalFiles:
 
     def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
         """Count the queries of each split whose text an earlier split has; ids of two files may be equal."""
-        texts = {split: [same_text(query.text) for query in of.values()] for split, of in written.items()}
+        texts = {split: [comparable(query.text) for query in of.values()] for split, of in written.items()}
         for first, second in combinations(texts, 2):
             known, name = set(texts[first]), "+".join(sorted((first, second)))
             if shared := sum(text in known for text in texts[second]):

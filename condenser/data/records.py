@@ -168,7 +168,11 @@ def without_own_text(
 
 
 def comparable(text: str) -> str:
-    """A text without differences in case and white space, to tell whether two texts are the same."""
+    """A text without what does not make it another one: case, and how much white space.
+
+    >>> comparable("Who  wrote it") == comparable("who wrote\\tit ")
+    True
+    """
     return " ".join(text.casefold().split())
 
 

@@ -69,6 +69,7 @@ def write_data(
         "train_queries": folder / "queries.train.jsonl",
         "eval_queries": {"dev": folder / "queries.dev.jsonl"},
         "qrels": dict.fromkeys(["train", "dev"], folder / "qrels.train.tsv"),
+        "relevant_grade": 1,
         "examples": {"bm25": folder / "examples.jsonl"},
         "runs": {},
         "thresholds": THRESHOLDS,
@@ -357,7 +358,7 @@ def test_a_title_alone_is_shown_where_there_is_no_text(tmp_path: Path) -> None:
     findings, _ = audit(
         tmp_path / "collection.jsonl",
         **{"train_queries": None, "eval_queries": {}, "qrels": {}, "examples": {}, "runs": {}},
-        **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}},
+        **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}, "relevant_grade": 1},
     )
     assert [(one.kind, one.text) for one in findings] == [("short_text", "Two words")]
 
