@@ -410,7 +410,7 @@ def _in_words(vector: TextVector) -> str:
 def _prompts(vector: TextVector) -> str:
     """What must stand before a query and before a passage."""
     needed = [
-        f"{texts} need the prefix `{prompt}`" if prompt else f"{texts} need no prefix"
+        f"{texts} need the prefix {_as_code(prompt)}" if prompt else f"{texts} need no prefix"
         for texts, prompt in (("Queries", vector.query_prompt), ("passages", vector.passage_prompt))
     ]
     if not (vector.query_prompt or vector.passage_prompt):
@@ -419,6 +419,13 @@ def _prompts(vector: TextVector) -> str:
         f"{', '.join(needed)}:\n`encode_query` and `encode_document` of sentence-transformers put it there; "
         "elsewhere it is given with the text, within the same number of tokens."
     )
+
+
+def _as_code(text: str) -> str:
+    """A text of others as code of Markdown, which it cannot end."""
+    is_plain = text.isprintable() and "`" not in text
+    code = text if is_plain else ascii(text).replace("`", "\\x60")
+    return f"`{code}`"
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

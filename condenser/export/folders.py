@@ -19,7 +19,7 @@ from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
     MODULES_FILE,
     SIMILARITY_FILE,
-    assumptions,
+    assumed_notes,
     folder_projection,
     read_text_vector,
     write_text_vector,
@@ -95,7 +95,7 @@ def _write_encoder(encoder: Path, folder: Path, *, query_length: int, passage_le
         folder,
         dim=read_encoder_config(encoder).hidden_size,
         projection=folder_projection(encoder),
-        assumed=assumptions(encoder),
+        assumed=assumed_notes(encoder),
     )
     lengths = {"query_length": query_length, "document_length": passage_length}
     write_json(folder / "sentence_bert_config.json", lengths)

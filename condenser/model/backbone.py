@@ -22,9 +22,11 @@ from condenser.model.encoder import Encoder
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.projection import Projection
 from condenser.model.text_vector import (
+    Note,
     Pooling,
     TextVector,
     folder_projection,
+    in_words,
     read_and_assume,
     text_settings,
     transformer_folder,
@@ -54,7 +56,8 @@ def backbone_from(
     Args:
         seed: draws the weights of the pooler and of the masked language model's head, if they are missing.
         pooling, normalised, query_prompt, passage_prompt: the vector of a text; None for what the checkpoint
-            says (`read_and_assume`). What is assumed is logged, and kept in the folder (`assumptions`).
+            says (`read_and_assume`). What is assumed or left out is logged, and
+            kept in the folder (`assumptions`).
 
     Returns:
         Parameters, layers, hidden size, vocabulary size; "from checkpoint" or "new" for the pooler and for
@@ -73,7 +76,8 @@ def backbone_from(
     projection = folder_projection(origin) if None in (pooling, normalised) else None
     origin = transformer_folder(origin)
     texts = text_settings(origin)
-    config, tensors, head_tensors = read_checkpoint(origin)
+    config, tensors, head_tensors, left_out = read_checkpoint(origin)
+    assumed += [["weights", *left_out]] if left_out else []
     weights = weight_files(origin)
     head_file = weights[0]
     if (origin / MLM_HEAD_FILE).is_file():  # a folder of ours
@@ -95,8 +99,8 @@ def backbone_from(
     with atomic_folder(folder) as partial:
         normalise_tokenizer(origin, partial, config=config, is_lowered=texts.is_lowered)
         _write(model, mlm_head, vector, partial, projection=projection, assumed=assumed)
-    for sentence in assumed:
-        log.warning("%s", sentence)
+    for note in assumed:
+        log.warning("%s", in_words(note))
     counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
     if texts.max_tokens is not None:
         counts["max_seq_length"] = texts.max_tokens
@@ -154,7 +158,7 @@ def _write(
     folder: Path,
     *,
     projection: Projection | None = None,
-    assumed: Sequence[str] = (),
+    assumed: Sequence[Note] = (),
 ) -> None:
     write_model(model, folder)
     dim = model.config.hidden_size

@@ -32,7 +32,7 @@ def load_backbone(folder: str | Path, *, dropout: float | None) -> Encoder:
     Raises:
         ValueError: the folder holds no encoder (`read_checkpoint`), or weights of another shape.
     """
-    config, tensors, _ = read_checkpoint(folder)
+    config, tensors, *_ = read_checkpoint(folder)
     if dropout is not None:
         config = config.with_dropout(dropout)
     model = empty_backbone(config)

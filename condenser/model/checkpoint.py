@@ -31,13 +31,16 @@ _NOT_READ = (
 )
 
 
-def read_checkpoint(folder: str | Path) -> tuple[EncoderConfig, dict[str, Tensor], dict[str, Tensor]]:
-    """Settings, weights of the encoder, and weights of its masked language model's head, in float32.
+def read_checkpoint(
+    folder: str | Path,
+) -> tuple[EncoderConfig, dict[str, Tensor], dict[str, Tensor], list[str]]:
+    """Settings, weights of the encoder and of its masked language model's head, in float32, and other names.
 
     The names are those of our modules. Reads checkpoints of an encoder alone, with a masked language model's
     head, and with one for sentence pairs; also with the names that TensorFlow gives LayerNorm's weights
     (gamma, beta). The head has no weights here if the checkpoint has no head, or if its decoder is not the
-    word embeddings: our head is tied to them. Next-sentence and discriminator weights are not read.
+    word embeddings: our head is tied to them. Next-sentence and discriminator weights are not read. The
+    names are those of all other weights, such as a layer for classes.
 
     Raises:
         ValueError: the folder holds no encoder (`read_encoder_config`), its weights are missing, or a weight
@@ -59,7 +62,9 @@ def read_checkpoint(folder: str | Path) -> tuple[EncoderConfig, dict[str, Tensor
         for name, value in tensors.items()
         if name not in head and (name.startswith(config.prefix) or not is_whole_model)
     }
-    return config, encoder, _tied_head(config, head, encoder, path=weight_files(folder)[0])
+    others = [name for name in tensors if name not in head and not name.startswith(config.prefix)]
+    left_out = sorted(others) if is_whole_model else []
+    return config, encoder, _tied_head(config, head, encoder, path=weight_files(folder)[0]), left_out
 
 
 def read_scorer(folder: str | Path, config: EncoderConfig) -> dict[str, Tensor]:

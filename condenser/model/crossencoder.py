@@ -90,7 +90,7 @@ class CrossEncoder(nn.Module):
     @classmethod
     def load(cls, folder: str | Path) -> CrossEncoder:
         """Read a folder that `save` wrote."""
-        config, tensors, _ = read_checkpoint(folder)
+        config, tensors, *_ = read_checkpoint(folder)
         path = Path(folder) / WEIGHTS_FILE
         model = cls(empty_backbone(config), seed=0)
         encoder = {name: value for name, value in tensors.items() if not name.startswith("pooler.")}

@@ -7,6 +7,7 @@ there as it is used here, and a folder from there is used here as it was trained
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,29 @@ VECTOR_FILES = (MODULES_FILE, POOLING_FILE, SIMILARITY_FILE)
 LENGTH_FILE = "sentence_bert_config.json"
 
 _ASSUMED = "assumed"  # key of SIMILARITY_FILE, which sentence-transformers does not read
+_SENTENCES = {
+    "pooling": f"The folder has no {MODULES_FILE}: [CLS] is assumed to be the vector of a text, as in the "
+    "papers. Set pooling of the model if it was trained otherwise.",
+    "passage_prompt": "The folder's prompt named {} is put before passages; encode_document of "
+    "sentence-transformers reads one named document alone.",
+    "other_prompts": "These prompts of the folder are left out: {}. Set prompts of the model to put one "
+    "before queries or passages.",
+    "default_prompt": "The folder's default_prompt_name {}, for texts that are neither query nor passage, is "
+    "left out.",
+    "scaled": "The folder's similarity is the cosine, without a Normalize module: vectors are scaled to "
+    "length 1, which ranks alike.",
+    "cosine": "The folder names no similarity: the cosine is assumed, as in sentence-transformers. "
+    "Set normalised: false of the model if it was trained with inner products.",
+    "inner_product": "The folder names no similarity: the inner product is assumed, as in the papers. "
+    "Set normalised: true of the model if it was trained with cosines.",
+    "weights": "These weights above the folder's encoder are left out: {}. A cross-encoder that starts here "
+    "draws a new layer for scores.",
+}
+"""What is assumed, by the code that a folder keeps: a folder of others can write no sentence of its own."""
+_SHOWN_NAMES, _LONGEST_NAME = 4, 40  # of a folder, in a sentence
+
+Note = list[str]
+"""A code of `_SENTENCES`, and the names of the folder that go into the sentence."""
 _PASSAGE_NAMES = ("document", "passage", "corpus")  # as sentence-transformers looks for a passage's prompt
 
 Pooling = Literal["cls", "mean", "max", "last", "weighted"]
@@ -162,8 +186,8 @@ def read_and_assume(
     normalised: bool | None = None,
     query_prompt: str | None = None,
     passage_prompt: str | None = None,
-) -> tuple[TextVector, list[str]]:
-    """The vector of a model's folder, and a sentence on each thing that its files do not say plainly.
+) -> tuple[TextVector, list[Note]]:
+    """The vector of a model's folder, and a note on each thing that its files do not say plainly.
 
     An argument that is not None takes the place of what the folder says. The folder is read by the rules of
     sentence-transformers 6, but for three:
@@ -179,7 +203,7 @@ def read_and_assume(
     folder = Path(folder)
     asked = pooling, normalised
     is_as_told = {pooling, normalised, query_prompt, passage_prompt} == {None}
-    assumed = assumptions(folder) if is_as_told else []
+    assumed = assumed_notes(folder) if is_as_told else []
     settings = _read_settings(folder / SIMILARITY_FILE)
     prompts, of_prompts = _prompts(folder, settings, query=query_prompt, passage=passage_prompt)
     assumed += of_prompts
@@ -188,10 +212,7 @@ def read_and_assume(
         pooling = _pooling(places[1] / "config.json", has_prompts=any(prompts))
     elif pooling is None:
         pooling = "cls"
-        assumed.append(
-            f"The folder has no {MODULES_FILE}: [CLS] is assumed to be the vector of a text, as in the "
-            "papers. Set pooling of the model if it was trained otherwise."
-        )
+        assumed.append(["pooling"])
     if None in asked and settings.get("truncate_dim") is not None:
         raise ValueError(
             f"{folder / SIMILARITY_FILE}: expected truncate_dim null, got {settings['truncate_dim']!r:.40}: "
@@ -206,7 +227,25 @@ def read_and_assume(
 
 def assumptions(folder: str | Path) -> list[str]:
     """A sentence on each thing that was assumed of the vector when the checkpoint of a model was made."""
-    return list(_read_settings(Path(folder) / SIMILARITY_FILE).get(_ASSUMED, []))
+    return list(map(in_words, assumed_notes(folder)))
+
+
+def assumed_notes(folder: str | Path) -> list[Note]:
+    """The notes that a folder keeps, at most one of each code; what is no note is left out."""
+    kept = _read_settings(Path(folder) / SIMILARITY_FILE).get(_ASSUMED)
+    notes = [
+        note for note in (kept if isinstance(kept, list) else [])
+        if isinstance(note, list) and note and all(isinstance(name, str) for name in note)
+    ]  # fmt: skip
+    return list({note[0]: note for note in notes if note[0] in _SENTENCES}.values())
+
+
+def in_words(note: Note) -> str:
+    """A note as a sentence; of the names at most four, quoted, short, and no markup."""
+    code, *names = note
+    shown = [repr(re.sub(r"[^\w .:-]", "?", name[:_LONGEST_NAME])) for name in names[:_SHOWN_NAMES]]
+    more = [f"{len(names) - _SHOWN_NAMES} more"] if len(names) > _SHOWN_NAMES else []
+    return _SENTENCES[code].format(", ".join([*shown, *more]))
 
 
 def _read_settings(path: Path) -> Mapping[str, Any]:
@@ -219,7 +258,7 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
 
 def _prompts(
     folder: Path, settings: Mapping[str, Any], *, query: str | None, passage: str | None
-) -> tuple[tuple[str, str], list[str]]:
+) -> tuple[tuple[str, str], list[Note]]:
     """The prompts of queries and passages, and notes on them."""
     path, prompts = folder / SIMILARITY_FILE, settings.get("prompts") or {}
     if not isinstance(prompts, Mapping) or not all(isinstance(text, str | None) for text in prompts.values()):
@@ -227,22 +266,13 @@ def _prompts(
     used = next((name for name in _PASSAGE_NAMES if prompts.get(name)), "document")
     assumed = []
     if passage is None and used != "document":
-        assumed.append(
-            f"The folder's prompt named {used} is put before passages; encode_document of "
-            "sentence-transformers reads one named document alone."
-        )
+        assumed.append(["passage_prompt", used])
     kept = ("", None, prompts.get("query"), prompts.get(used))
     others = sorted(name for name in prompts if prompts[name] not in kept)
     if others and None in (query, passage):
-        assumed.append(
-            f"Of the folder's prompts, {', '.join(others)} {'is' if len(others) == 1 else 'are'} left out. "
-            "Set prompts of the model to put one before queries or passages."
-        )
+        assumed.append(["other_prompts", *others])
     if (default := settings.get("default_prompt_name")) not in (None, "document", used):
-        assumed.append(
-            f"The folder's default_prompt_name {default}, for texts that are neither query nor passage, is "
-            "left out."
-        )
+        assumed.append(["default_prompt", str(default)])
     query = prompts.get("query") or "" if query is None else query
     return (query, prompts.get(used) or "" if passage is None else passage), assumed
 
@@ -343,7 +373,7 @@ def _plain(name: str) -> str:
     return ascii(name)[1:-1][:80]
 
 
-def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]) -> tuple[bool, list[str]]:
+def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]) -> tuple[bool, list[Note]]:
     """Whether texts are compared by their cosine, and notes on that."""
     if "Normalize" in modules:
         return True, []
@@ -351,24 +381,13 @@ def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]
     if similarity == "dot":
         return False, []
     if similarity == "cosine":
-        return True, [
-            "The folder's similarity is the cosine, without a Normalize module: vectors are scaled to "
-            "length 1, which ranks alike."
-        ]
+        return True, [["scaled"]]
     if similarity is not None:
         raise ValueError(
             f"{folder / SIMILARITY_FILE}: expected the similarity cosine or dot, got {similarity!r:.80}. "
             "Set normalised of the model in the config to compare by one of these."
         )
-    if modules:
-        return True, [
-            "The folder names no similarity: the cosine is assumed, as in sentence-transformers. "
-            "Set normalised: false of the model if it was trained with inner products."
-        ]
-    return False, [
-        "The folder names no similarity: the inner product is assumed, as in the papers. "
-        "Set normalised: true of the model if it was trained with cosines."
-    ]
+    return (True, [["cosine"]]) if modules else (False, [["inner_product"]])
 
 
 def _pooling(path: Path, *, has_prompts: bool) -> Pooling:
@@ -400,7 +419,7 @@ def write_text_vector(
     *,
     dim: int,
     projection: Projection | None = None,
-    assumed: Sequence[str] = (),
+    assumed: Sequence[Note] = (),
 ) -> None:
     """Write the files from which sentence-transformers and `read_text_vector` know the vector.
 
@@ -409,7 +428,7 @@ def write_text_vector(
 
     Args:
         dim: of the states.
-        assumed: what `assumptions` gives.
+        assumed: what `assumed_notes` gives.
     """
     names = ["Transformer", "Pooling"]
     names += [] if projection is None else ["Dense"]

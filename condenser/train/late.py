@@ -20,7 +20,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.loss.late import maxsim_loss, maxsim_scores
 from condenser.model.projection import new_projection, vector_dim
 from condenser.model.retriever import Retriever
-from condenser.model.text_vector import assumptions, write_text_vector
+from condenser.model.text_vector import assumed_notes, write_text_vector
 from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import retriever_training
 from condenser.train.loop import Run, Trainable
@@ -111,7 +111,7 @@ def token_vectors(
     def save(folder: Path, origin: Path) -> None:
         model.save(folder, origin)
         if is_projected:
-            num_states, assumed = model.backbone.config.hidden_size, assumptions(origin)
+            num_states, assumed = model.backbone.config.hidden_size, assumed_notes(origin)
             write_text_vector(
                 model.vector, folder, dim=num_states, projection=model.projection, assumed=assumed
             )

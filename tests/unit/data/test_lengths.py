@@ -171,7 +171,7 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     model = tmp_path / "model"
     shutil.copytree(real_tokenizer_folder(), model)
     (model / "config.json").write_text('{"model_type": "bert", "max_position_embeddings": 77}')
-    write_text_vector(TextVector(query_prompt="wool: "), model, dim=8, assumed=["[CLS] is assumed."])
+    write_text_vector(TextVector(query_prompt="wool: "), model, dim=8, assumed=[["inner_product"]])
     queries = tmp_path / "queries.dev.counts.json"
     TokenCounts(5, 1, Counter({7: 2})).write(queries)
     do(
@@ -184,4 +184,4 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     assert found.num_positions == 77 and found.passages.num_rows == 29
     assert found.queries == {"dev": TokenCounts(5, 1, Counter({7: 2}))}
     assert found.prompts == {"query": 2, "passage": 0}  # "wool", ":"
-    assert found.assumed == ("[CLS] is assumed.",)
+    assert "the inner product is assumed" in found.assumed[0]

@@ -753,7 +753,7 @@ def test_scratch_backbone_is_a_bert_that_knows_its_collection(tmp_path: Path) ->
     ids = tokenizer("cat")["input_ids"]
     assert [tokenizer.decode([i]) for i in ids] == ["[CLS]", "cat", "[SEP]"]
     assert tokenizer.pad_token_id == 0 and tokenizer.mask_token_id == 4
-    _, tensors, head = read_checkpoint(tmp_path / "ours")
+    _, tensors, head, _ = read_checkpoint(tmp_path / "ours")
     assert head == {}
     assert (tensors["embeddings.word_embeddings.weight"][0] == 0).all()  # [PAD]
 

@@ -14,8 +14,10 @@ from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
 
 from condenser.loss.listwise import localised_contrastive_loss
+from condenser.model.backbone import backbone_from
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.rows import Rows
+from condenser.model.text_vector import assumptions
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import contrastive_backward
@@ -180,3 +182,10 @@ def test_texts_that_have_no_positions_together_are_refused_before_the_first_step
 ) -> None:
     with pytest.raises(ValueError, match=r"a query and a passage \(65 tokens with specials\), got 64"):
         train("crossencoder", files, tmp_path / "out", lengths={"query": 12, "passage": 54})
+
+
+def test_a_layer_for_classes_that_is_left_out_is_said(files: Files, tmp_path: Path) -> None:
+    train("crossencoder", files, tmp_path / "published")
+    backbone_from(tmp_path / "published", tmp_path / "start", seed=1)
+    (said,) = (line for line in assumptions(tmp_path / "start") if "left out" in line)
+    assert "left out: 'classifier.bias', 'classifier.weight'. A cross-encoder that starts here draws" in said

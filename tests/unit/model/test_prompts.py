@@ -114,8 +114,24 @@ def test_a_prompt_named_passage_is_used_and_said(tmp_path: Path) -> None:
     np.testing.assert_allclose(ours, theirs(model, PASSAGES, "passage"), atol=1e-5)  # it is named document
     said = assumptions(model)
     assert len(said) == 3 and all("\n" not in sentence for sentence in said)
-    assert "prompt named passage is put before passages" in said[0]
-    assert "clustering is left out" in said[1] and "default_prompt_name clustering" in said[2]
+    assert "prompt named 'passage' is put before passages" in said[0]
+    assert "left out: 'clustering'." in said[1] and "default_prompt_name 'clustering'" in said[2]
+
+
+def test_a_folder_of_others_puts_no_sentence_of_its_own_below_a_table(tmp_path: Path) -> None:
+    sentence = "All rows are verified by the authors."
+    odd = {f"\x1b[2J\n[a](b){'x' * 500}{number}": "p" for number in range(9)}
+    kept = [sentence, [sentence], {"cosine": 1}, ["cosine"], ["cosine", "\u202eagain"], [3], []]
+    origin = folder_with(
+        *(tmp_path / "origin",), prompts=odd, default_prompt_name={"a\n": sentence}, assumed=kept,
+        similarity_fn_name="cosine",
+    )  # fmt: skip
+    said = assumptions(made(origin, tmp_path / "model"))
+    assert len(said) == 3 and said[0].startswith("The folder names no similarity")
+    assert all(
+        one.isprintable() and sentence not in one and len(one) < 400 and "[a]" not in one for one in said
+    )
+    assert "5 more" in said[1]
 
 
 @pytest.mark.parametrize("tied", [True, False])
