@@ -28,6 +28,7 @@ _PLAIN: dict[str, Any] = {
 """Settings of a plain encoder. Another value would give other vectors, so it is refused."""
 
 Size = Annotated[int, Field(ge=1, lt=2**31)]
+Layers = Annotated[int, Field(ge=1, le=1000)]
 Probability = Annotated[float, Field(ge=0, le=0.99)]
 Activation = Literal["gelu", "gelu_new", "relu"]
 Names = Mapping[str, str]
@@ -61,7 +62,7 @@ class EncoderConfig(BaseModel):
 
     vocab_size: Size = 30522
     hidden_size: Size = 768
-    num_hidden_layers: Size = 12
+    num_hidden_layers: Layers = 12
     num_attention_heads: Size = 12
     intermediate_size: Size = 3072
     max_position_embeddings: Size = 512
@@ -270,7 +271,7 @@ class DistilBertConfig(EncoderConfig):
     scorer_act: ClassVar[str] = "relu"  # fixed in transformers
 
     hidden_size: Size = Field(768, alias="dim")
-    num_hidden_layers: Size = Field(6, alias="n_layers")
+    num_hidden_layers: Layers = Field(6, alias="n_layers")
     num_attention_heads: Size = Field(12, alias="n_heads")
     intermediate_size: Size = Field(3072, alias="hidden_dim")
     type_vocab_size: Literal[0] = Field(0, exclude=True)
@@ -351,7 +352,7 @@ class ModernBertConfig(EncoderConfig):
 
     vocab_size: Size = 50368
     intermediate_size: Size = 1152
-    num_hidden_layers: Size = 22
+    num_hidden_layers: Layers = 22
     max_position_embeddings: Size = 8192
     type_vocab_size: Literal[0] = Field(0, exclude=True)
     hidden_act: Activation = Field("gelu", alias="hidden_activation")
@@ -389,7 +390,12 @@ class ModernBertConfig(EncoderConfig):
             rotations[kind] = given
         settings["rope_parameters"] = rotations
         every, layers = settings.get("global_attn_every_n_layers") or 3, settings.get("num_hidden_layers", 22)
-        if not settings.get("layer_types") and isinstance(every, int) and isinstance(layers, int):
+        if (
+            not settings.get("layer_types")
+            and isinstance(every, int)
+            and isinstance(layers, int)
+            and layers <= 1000
+        ):
             kinds = ("full_attention", "sliding_attention")
             settings["layer_types"] = [kinds[number % every > 0] for number in range(layers)]
         return settings

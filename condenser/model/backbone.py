@@ -16,7 +16,7 @@ from torch import Tensor
 
 from condenser.encoders import BertConfig, EncoderConfig
 from condenser.files import atomic_folder, sha256_file
-from condenser.model.backbone_folder import empty_backbone, write_model
+from condenser.model.backbone_folder import backbone_of, empty_backbone, write_model
 from condenser.model.checkpoint import read_checkpoint, weight_files
 from condenser.model.encoder import Encoder
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
@@ -34,7 +34,13 @@ from condenser.model.text_vector import (
 )
 from condenser.model.tokenizer_files import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.vocabulary import learn_wordpieces
-from condenser.model.weights import fill, initialise, read_float32_weights, write_weights
+from condenser.model.weights import (
+    fill,
+    initialise,
+    read_float32_weights,
+    refuse_other_shapes,
+    write_weights,
+)
 
 log = logging.getLogger(__name__)
 
@@ -83,11 +89,17 @@ def backbone_from(
     if (origin / MLM_HEAD_FILE).is_file():  # a folder of ours
         head_file = origin / MLM_HEAD_FILE
         head_tensors = read_float32_weights(head_file)
+    has_pooler = any(name.startswith("pooler.") for name in tensors)
+
+    def without_new_parts() -> Encoder:
+        encoder = backbone_of(config)
+        encoder.pooler = encoder.pooler if has_pooler else None
+        return encoder
+
+    refuse_other_shapes(without_new_parts, tensors, origin=weights[0])
     _refuse_nan(tensors, path=weights[0])
     _refuse_nan(head_tensors, path=head_file)
-
     model = empty_backbone(config)
-    has_pooler = any(name.startswith("pooler.") for name in tensors)
     if model.pooler is not None and not has_pooler:
         initialise(model.pooler, standard_deviation=config.initializer_range, seed=seed)
         tensors.update({f"pooler.{name}": value for name, value in model.pooler.state_dict().items()})

@@ -84,6 +84,9 @@ def write_model(model: Encoder, folder: str | Path) -> None:
 
 def empty_backbone(config: EncoderConfig) -> Encoder:
     """An encoder whose weights are yet to be filled in."""
-    if isinstance(config, ModernBertConfig):
-        return on_meta_device(lambda: ModernBert(config))
-    return on_meta_device(lambda: Bert(config))
+    return on_meta_device(lambda: backbone_of(config))
+
+
+def backbone_of(config: EncoderConfig) -> Encoder:
+    """An encoder on the device of the context."""
+    return ModernBert(config) if isinstance(config, ModernBertConfig) else Bert(config)

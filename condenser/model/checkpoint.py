@@ -108,10 +108,10 @@ def _indexed(index: Path) -> list[Path]:
     """The files that an index names."""
     content = read_json(index)
     places = content.get("weight_map") if isinstance(content, Mapping) else None
-    names = set(places.values()) if isinstance(places, Mapping) else {None}
-    if not all(isinstance(name, str) and Path(name).name == name for name in names):
+    names = list(places.values()) if isinstance(places, Mapping) else []
+    if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
         raise ValueError(f"{index}: expected a weight_map with names of files. Fetch the model again.")
-    files = [index.with_name(name) for name in sorted(map(str, names))]
+    files = [index.with_name(name) for name in sorted(set(map(str, names)))]
     for file in files:
         if not file.is_file():
             raise ValueError(f"{file}: no such file, but {index.name} names it. Fetch the model again.")
@@ -121,8 +121,10 @@ def _indexed(index: Path) -> list[Path]:
 def _unpickled(file: Path) -> dict[str, Tensor]:
     try:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-        reason = " ".join(str(error).split())[:160]
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # a damaged pickle calls for anything
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
         if isinstance(error, pickle.UnpicklingError):  # its text advises to read the file without protection
             asked = re.search(r"GLOBAL (\S+)", str(error))
             reason = f"it asks for {asked[1]}" if asked else "it has other content"
@@ -130,9 +132,19 @@ def _unpickled(file: Path) -> dict[str, Tensor]:
             f"{file}: expected a pickle of tensors alone ({reason}). "
             "Other content could run code. Save the model as safetensors."
         ) from error
-    if not isinstance(tensors, Mapping) or not all(isinstance(value, Tensor) for value in tensors.values()):
+    if not isinstance(tensors, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) and _is_plain(value)
+        for name, value in tensors.items()
+    ):
         raise ValueError(f"{file}: expected tensors by name. Save the model as safetensors.")
     return dict(tensors)
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Whether a tensor's numbers are all in the file: it is not sparse, and no number stands for many."""
+    if value.layout != torch.strided or not value.is_cpu:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
 
 
 def _belongs(name: str, parts: tuple[str, ...]) -> bool:

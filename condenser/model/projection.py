@@ -13,7 +13,14 @@ from condenser.encoders import CONFIG_FILE
 from condenser.files import read_json, write_json
 from condenser.model.checkpoint import read_tensors
 from condenser.model.encoder import Encoder
-from condenser.model.weights import WEIGHTS_FILE, fill, initialise, on_meta_device, write_weights
+from condenser.model.weights import (
+    WEIGHTS_FILE,
+    fill,
+    initialise,
+    on_meta_device,
+    refuse_other_shapes,
+    write_weights,
+)
 
 PROJECTION_FOLDER = "2_Dense"
 _ACTIVATIONS = {
@@ -100,6 +107,8 @@ def read_projection(folder: Path) -> Projection:
             f"{path}: expected the settings of a module Dense ({where}: {first['msg']}, got "
             f"{first['input']!r:.60}). Set pooling and normalised of the model in the config to leave it out."
         ) from error
+    tensors = read_tensors(folder)
+    refuse_other_shapes(lambda: Projection(settings), tensors, origin=folder)
     projection = on_meta_device(lambda: Projection(settings))
-    fill(projection, read_tensors(folder), origin=folder)
+    fill(projection, tensors, origin=folder)
     return projection

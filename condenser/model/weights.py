@@ -118,14 +118,36 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     return settings
 
 
-def fill(module: nn.Module, tensors: Mapping[str, Tensor], *, origin: str | Path) -> None:
+def refuse_other_shapes(
+    make: Callable[[], nn.Module], tensors: Mapping[str, Tensor], *, origin: str | Path
+) -> None:
+    """See that the module that `make` gives needs these tensors, before any memory is taken for it.
+
+    Raises:
+        ValueError: see `fill`; or the sizes are beyond any memory.
+    """
+    try:
+        with torch.device("meta"):
+            module = make()
+    except RuntimeError as error:
+        raise ValueError(
+            f"{origin}: does not fit its configuration ({' '.join(str(error).split())[:200]})."
+        ) from error
+    fill(module, tensors, origin=origin, takes_over=True)
+
+
+def fill(
+    module: nn.Module, tensors: Mapping[str, Tensor], *, origin: str | Path, takes_over: bool = False
+) -> None:
     """Load tensors into a module, which must need all of them and no others; `origin` is for the error.
+
+    With `takes_over` the module has the tensors themselves, not copies.
 
     Raises:
         ValueError: a weight is missing, unknown or of another shape.
     """
     try:
-        module.load_state_dict(tensors)
+        module.load_state_dict(tensors, assign=takes_over)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:400]
         raise ValueError(f"{origin}: does not fit its configuration ({reason}).") from error

@@ -318,6 +318,25 @@ def test_a_pickle_of_tensors_is_read_and_any_other_refused(source: Path, tmp_pat
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    "pickled",
+    [
+        *(b"", b"\x80\x02.", b"\x80\x02)R.", b"\x80\x02h\x05.", b"PK\x03\x04abc", b"\x80\x02}q\x00(X"),
+        b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n)R.",
+        *({1: torch.zeros(2)}, {"a": torch.zeros(2).to_sparse()}, {"a": torch.zeros(2, device="meta")}),
+        {"a": torch.zeros(1).half().expand(2**20, 2**20)},
+    ],
+    ids=lambda pickled: repr(pickled)[:60],
+)
+def test_an_odd_pickle_is_refused_in_one_line(pickled: Any, source: Path, tmp_path: Path) -> None:
+    (source / "model.safetensors").unlink()
+    if isinstance(pickled, bytes):
+        (source / "pytorch_model.bin").write_bytes(pickled)
+    else:
+        torch.save(pickled, source / "pytorch_model.bin")
+    refused(source, tmp_path / "ours", r"pytorch_model\.bin: expected (a pickle of tensors|tensors by name)")
+
+
 def test_weights_in_several_files_are_read_by_their_index(source: Path, tmp_path: Path) -> None:
     prepare("folder", tmp_path / "expected", path=source)
     tensors = load_file(source / "model.safetensors")
@@ -333,8 +352,9 @@ def test_weights_in_several_files_are_read_by_their_index(source: Path, tmp_path
     assert filecmp.cmp(tmp_path / "expected" / name, tmp_path / "ours" / name)
     (source / "model-00002-of-00002.safetensors").unlink()
     refused(source, tmp_path / "again", r"model-00002-of-00002\.safetensors: no such file, but model\.safe")
-    index.write_text(json.dumps({"weight_map": {"a": "../../secret"}}))
-    refused(source, tmp_path / "again", "expected a weight_map with names of files")
+    for places in ({"a": "../../secret"}, {}):
+        index.write_text(json.dumps({"weight_map": places}))
+        refused(source, tmp_path / "again", "expected a weight_map with names of files")
 
 
 def test_a_pickle_named_safetensors_is_refused_without_being_read(source: Path, tmp_path: Path) -> None:
@@ -390,6 +410,15 @@ def test_a_size_that_does_not_fit_the_weights_is_refused(
         r"config\.json: expected the settings of an encoder of type bert \(|"
         r"model\.safetensors: does not fit its configuration \(",
     )
+
+
+@pytest.mark.parametrize("name", ["num_hidden_layers", *SIZES[:2], *SIZES[4:]])
+def test_a_size_beyond_the_weights_takes_no_memory(
+    name: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("condenser.model.backbone.empty_backbone", lambda _: pytest.fail("memory was taken"))
+    edit_json(source / "config.json", **{name: 3 * 10**8})
+    refused(source, tmp_path / "ours", "does not fit its configuration|equal to 1000, got 300000000")
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
