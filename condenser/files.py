@@ -45,6 +45,30 @@ def open_no_link(path: str | Path, mode: str) -> IO[Any]:
         ) from error
 
 
+def leads_out(file: Path, folder: Path) -> bool:
+    """Whether a file in a folder is, or lies behind, a link to a place outside the folder.
+
+    The folder itself may be a link. What a snapshot of the hub's cache shares with others is not outside.
+    """
+    place = folder.resolve()
+    snapshots = [each.parent for each in (place, *place.parents) if each.parent.name == "snapshots"]
+    inside = [place, *(each.with_name("blobs") for each in snapshots)]
+    return not any(file.resolve().is_relative_to(each) for each in inside)
+
+
+def refuse_link_out(file: Path, folder: Path) -> None:
+    """See that a file of a model of others is no link to a file of the user's own.
+
+    Raises:
+        ValueError: it leads out of the model's folder.
+    """
+    if leads_out(file, folder):
+        raise ValueError(
+            f"{file}: expected a file of the checkpoint, got a link to {file.resolve()}. "
+            "Copy that file into the folder if it belongs to the model."
+        )
+
+
 def _flush_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -10,7 +10,7 @@ from condenser.blocks import Config, Recipe
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.data import sources
 from condenser.encoders import encoder_config
-from condenser.files import read_json
+from condenser.files import read_json, refuse_link_out
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import AUTO, partly
 from condenser.systems import FOLDER as SYSTEMS
@@ -121,6 +121,8 @@ def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
     file = Path(model.path, "config.json")
     try:
         is_there = file.is_file()
+        if is_there:
+            refuse_link_out(file, file.parent)
         settings = read_json(file) if is_there else {}
     except OSError as error:
         path = preview(str(file), longest=LONGEST_PATH)

@@ -331,7 +331,8 @@ class CanonicalFiles:
             raise unfit.at(file, line, more=_more_bad_rows(below))
         self.tally(file)["rejected"] += 1
         self._rejected_rows[what] += 1
-        record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": unfit.got}
+        got = unfit.got_in(file)
+        record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
     def _fit(

@@ -14,9 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import IO, Any, Generic, TypeVar
 
 from condenser.data.records import Passage, Qrel, Query
+from condenser.files import leads_out
 
 Record = TypeVar("Record")
 
@@ -43,8 +46,12 @@ class Unfit(Exception):
 
     def at(self, file: str, line: int | str, *, more: str = "") -> ValueError:
         """The error for this row: `file:line: expected ..., got .... What to do.`, and `more` behind it."""
-        message = f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}"
+        message = f"{file}:{line}: expected {self.expected}, got {self.got_in(file)}. {self.advice}"
         return ValueError(f"{message} {more}".rstrip())
+
+    def got_in(self, file: str) -> str:
+        """What came; not of a link out of its folder: a folder of others may lead to a private file."""
+        return "other content, which is not shown of a link" if _leads_out(file) else self.got
 
     @property
     def kind(self) -> str:
@@ -62,6 +69,11 @@ class Row(Generic[Record]):
     file: str
     line: int | str
     record: Record | Unfit
+
+
+@cache
+def _leads_out(file: str) -> bool:
+    return leads_out(Path(file), Path(file).parent)
 
 
 def preview(value: object) -> str:

@@ -137,17 +137,12 @@ def _copy_harmless(origin: Path, folder: Path) -> None:
     """Copy a tokenizer's files, of its settings those of `_KNOWN_SETTINGS`.
 
     Raises:
-        ValueError: a file is a link to somewhere else, or the settings are no JSON object.
+        ValueError: the settings are no JSON object.
     """
     for name in dict.fromkeys([*TOKENIZER_FILES, *VOCABULARY_FILES, "added_tokens.json"]):
         file = origin / name
         if not file.is_file():
             continue
-        if not _is_within(file, origin):
-            raise _Refused(
-                f"{file}: expected a file of the checkpoint, got a link to {file.resolve()}. "
-                "Copy that file into the folder if it belongs to the tokenizer."
-            )
         if name in ("tokenizer_config.json", "special_tokens_map.json"):
             settings = read_json(file)
             if not isinstance(settings, dict):
@@ -159,14 +154,6 @@ def _copy_harmless(origin: Path, folder: Path) -> None:
             write_json(folder / name, {key: settings[key] for key in settings if key in _KNOWN_SETTINGS})
         else:
             shutil.copyfile(file, folder / name)
-
-
-def _is_within(file: Path, folder: Path) -> bool:
-    """Whether a file, behind links, lies in a folder, or in what a snapshot of the hub's cache shares."""
-    inside = [folder.resolve()]
-    if inside[0].parent.name == "snapshots":
-        inside.append(inside[0].parent.parent / "blobs")
-    return any(file.resolve().is_relative_to(place) for place in inside)
 
 
 def wordpiece_tokenizer(words: list[str], *, max_length: int) -> PreTrainedTokenizerFast:

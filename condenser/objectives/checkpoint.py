@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from condenser.settings import LARGEST, Block, Count, DatasetName, HomePath, Model, Name
 from condenser.shards import QUERY_FOLDER
 
+_READ = (".json", ".safetensors", ".bin", ".txt", ".model")  # files of a checkpoint
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "embedded": (),
@@ -151,11 +152,13 @@ def prepare(
         system: the folder of the model of a system.
 
     Raises:
-        ValueError: the model cannot be used here (`backbone_from`), or a prompt (`Tokenizer.encode_prompt`).
+        ValueError: the model cannot be used here (`backbone_from`), a file of it is a link out of its folder,
+            or a prompt cannot be used (`Tokenizer.encode_prompt`).
     """
     from condenser.data.records import read_passages
     from condenser.data.tokens import Tokenizer
     from condenser.encoders import read_encoder_config
+    from condenser.files import refuse_link_out
     from condenser.model.backbone import backbone_from, new_backbone
     from condenser.model.backbone_sources import embedded_folder, hub_folder, languages_of_card, revision_of
     from condenser.model.text_vector import TextVector, read_text_vector
@@ -198,6 +201,10 @@ def prepare(
                 return {"source": source} | copy_lstm(origin, output)
         else:
             origin = Path(str(settings.path))
+        if source in ("folder", "hub"):
+            for file in sorted([*origin.glob("*"), *origin.glob("*/*")]):
+                if file.suffix in _READ and file.is_file():
+                    refuse_link_out(file, origin)
         asked = {"pooling": pooling, "normalised": normalised, **prompts}
         counts = backbone_from(origin, output, seed=seed, **asked)
         if source == "system" and (origin / QUERY_FOLDER).is_dir():

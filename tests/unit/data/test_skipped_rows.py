@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_collections import files_of, write_beir, write_tsv
 
+from condenser.data import parsing
 from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
 from configs import sources
 
@@ -36,6 +37,23 @@ def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_p
     ]
     assert counts["rejected"] == 4
     assert counts["rejected_rows"] == {"passages": 2, "judgements of train": 2}
+
+
+def test_no_row_of_a_link_out_of_the_folder_is_quoted(tmp_path):
+    """A folder of others may lead to a private file."""
+    secret = tmp_path / "secret"
+    secret.write_text("password\n")
+    (tmp_path / "linked").symlink_to(tmp_path / "in")
+    for corpus, is_quoted in ((secret, False), ("real.jsonl", True)):
+        described = write_beir(tmp_path / "in", **{"corpus.jsonl": "password\n"})
+        (tmp_path / "in" / "corpus.jsonl").rename(tmp_path / "in" / "real.jsonl")
+        (tmp_path / "in" / "corpus.jsonl").symlink_to(corpus)
+        for path in (tmp_path / "in", tmp_path / "linked"):
+            with pytest.raises(ValueError, match=r"corpus\.jsonl:1: expected one JSON object, got ") as said:
+                sources.collect(tmp_path / "out", {}, described | {"path": str(path)})
+            assert ("password" in str(said.value)) == is_quoted
+        (tmp_path / "in" / "corpus.jsonl").unlink()
+        parsing._leads_out.cache_clear()
 
 
 def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):

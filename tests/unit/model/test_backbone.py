@@ -592,13 +592,22 @@ def test_settings_of_a_tokenizer_reach_no_file_beside_it(
 
 
 @pytest.mark.parametrize(
-    "name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
+    "name",
+    [
+        *("vocab.txt", "tokenizer.json", "tokenizer_config.json", "added_tokens.json", "config.json"),
+        *("model.safetensors", "modules.json", "config_sentence_transformers.json", "1_Pooling/config.json"),
+    ],
 )
-def test_a_tokenizers_link_that_leaves_the_folder_is_refused(name: str, source: Path, tmp_path: Path) -> None:
+def test_a_link_that_leaves_the_folder_is_refused(name: str, source: Path, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
+    if "/" in name:
+        (tmp_path / "other").mkdir()
+        (source / "1_Pooling").symlink_to(tmp_path / "other")
+        secret = tmp_path / "other" / "config.json"
     secret.write_text(json.dumps({"pad_token": SECRET}))
-    (source / name).unlink(missing_ok=True)
-    (source / name).symlink_to(secret)
+    if "/" not in name:
+        (source / name).unlink(missing_ok=True)
+        (source / name).symlink_to(secret)
     refused(source, tmp_path / "ours", f"{name}: expected a file of the checkpoint, got a link to {secret}")
 
 
