@@ -5,8 +5,9 @@
     snakemake --cores 1 ask
 
 Reads what can be asked, which the rule `ask` writes, and of the systems that are asked the collection, the
-model and the embeddings, or the index. Writes nothing. Without a query it prints what can be asked. The page
-is served on this machine alone, until Ctrl-C.
+model and the embeddings, or the index. Beside what can be asked it keeps the digests of these files; it
+writes nothing else. Without a query it prints what can be asked. The page is served on this machine alone,
+until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,8 +39,18 @@ def main() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here needs a network
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 
+    from condenser.files import sha256_file
     from condenser.live.systems import Known, OpenSystems
+    from condenser.pipeline.remembered import Remembered
 
+    remembered = Remembered(args.known.with_name("asked.digests.json"))
+
+    def digest(file: Path) -> str:
+        value: str = remembered.of(file, sha256_file)
+        remembered.write()
+        return value
+
+    systems = OpenSystems(digest)
     known = Known(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
     if args.serve:
         from condenser.live.server import listen, serve
@@ -47,7 +58,7 @@ def main() -> None:
         def started(address: str) -> None:
             print(f"Two systems side by side: {address} (Ctrl-C ends it)", flush=True)
 
-        serve(known, listen(args.port), on_start=started)
+        serve(known, listen(args.port), on_start=started, systems=systems)
     elif args.query is None:
         from condenser.live.terminal import shown_systems
 
@@ -58,7 +69,7 @@ def main() -> None:
         if not args.dataset or not args.system:
             parser.error("a query needs --dataset and --system")
         asked = known.asked(args.dataset, args.system, args.variant or None)
-        answer = OpenSystems().answer(asked, args.query, args.depth)
+        answer = systems.answer(asked, args.query, args.depth)
         lines = shown_answer(asked, answer, columns=shutil.get_terminal_size().columns)
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
         print("\n".join(lines))

@@ -69,7 +69,13 @@ def listen(port: int | None) -> socket.socket:
     raise ValueError(f"{ADDRESS}: expected a free port, found none.")
 
 
-def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None]) -> None:
+def serve(
+    known: Known,
+    opened: socket.socket,
+    *,
+    on_start: Callable[[str], None],
+    systems: OpenSystems | None = None,
+) -> None:
     """Serve until the process is interrupted (Ctrl-C); `on_start` gets the page's address."""
     import uvicorn
 
@@ -77,7 +83,7 @@ def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None
     with ThreadPoolExecutor(1, thread_name_prefix="search") as searching:
         server = uvicorn.Server(
             uvicorn.Config(
-                application(known, port=port, token=token, searching=searching),
+                application(known, port=port, token=token, searching=searching, systems=systems),
                 http=_protocol_with_deadline(),
                 ws="none",
                 lifespan="off",
@@ -121,10 +127,17 @@ def _protocol_with_deadline() -> Any:
     return WithDeadline
 
 
-def application(known: Known, *, port: int, token: str, searching: ThreadPoolExecutor) -> ASGIApp:
+def application(
+    known: Known,
+    *,
+    port: int,
+    token: str,
+    searching: ThreadPoolExecutor,
+    systems: OpenSystems | None = None,
+) -> ASGIApp:
     """The server's application; `searching` has one thread, in which all systems are opened and asked."""
     page, policy = _page()
-    opened = OpenSystems()
+    opened = systems or OpenSystems()
 
     async def show_page(request: Request) -> Response:
         return HTMLResponse(page)

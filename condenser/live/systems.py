@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,9 +14,10 @@ from typing import Any
 
 from condenser import kinds
 from condenser.data.records import Query, ScoredDoc, read_run, write_queries, write_run
-from condenser.files import read_json
+from condenser.files import read_json, sha256_file
 from condenser.live.searchers import FOLDER, Found, OneQuery
 from condenser.live.texts import Lines, Texts
+from condenser.manifest import OTHER_BYTES, record_of
 from condenser.progress import shown_nowhere
 from condenser.retrieve.documents import MORE, best_passages
 
@@ -272,6 +273,10 @@ class LiveSystem:
             raise NotReady(reason, "" if asked.error else asked.command)
         self.asked, self.stamp = asked, _stamp(asked)
         self._systems = systems or OpenSystems()
+        try:
+            _refuse_damaged(asked, self._systems.digest)
+        except ValueError as error:
+            raise NotReady(str(error), asked.command) from error
         self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids))
         self._last: tuple[str, Ranking] | None = None
         kind = kinds.load(FOLDER, asked.kind)
@@ -373,6 +378,16 @@ class LiveSystem:
             self._searcher.close()
 
 
+def _refuse_damaged(asked: Asked, digest: Callable[[Path], str]) -> None:
+    """See that the files of a system have the bytes of their manifests; searchers see to those of models."""
+    opened = [file for name, files in asked.files.items() if name != "model" for file in files]
+    for place in [*opened, asked.collection, asked.doc_ids]:
+        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
+            record = None if file.is_dir() else record_of(file)
+            if record is not None and record.outputs[file] != digest(file):
+                raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
+
+
 def _stamp(asked: Asked) -> list[tuple[int, int, int]]:
     """What changes when a file of the system is made again: every file of a result is a new one."""
     files = [*(file for files in asked.files.values() for file in files), asked.collection, asked.doc_ids]
@@ -383,7 +398,9 @@ def _stamp(asked: Asked) -> list[tuple[int, int, int]]:
 class OpenSystems:
     """Open systems: each is opened at its first query, and again if its files were made again."""
 
-    def __init__(self) -> None:
+    def __init__(self, digest: Callable[[Path], str] = sha256_file) -> None:
+        """`digest` gives the SHA-256 of a file, or remembers it."""
+        self.digest = digest
         self._open: OrderedDict[tuple[str, str, str], LiveSystem] = OrderedDict()
 
     def answer(self, asked: Asked, query: str, depth: int) -> Answer:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small_results import record
 
 from condenser.files import write_json
 from condenser.live.systems import MAX_CHARACTERS, Known, LiveSystem, NotReady, OpenSystems, check
@@ -111,3 +112,19 @@ def test_what_was_made_again_since_is_no_longer_out_of_date(tmp_path: Path) -> N
     after = (tmp_path / "known.json").stat().st_mtime_ns + 10**9
     os.utime(weights, ns=(after, after))
     assert others.asked("mine", "other").reasons == []
+
+
+@pytest.mark.parametrize("name", ["index/segment", "embeddings.npy", "data/collection", "data/doc_ids"])
+def test_a_flipped_bit_is_seen_when_a_system_is_opened(tmp_path: Path, name: str) -> None:
+    names = ("index/segment", "embeddings.npy", "data/collection", "data/doc_ids")
+    for file in (tmp_path / each for each in names):
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(b"bytes")
+    record(tmp_path / "index.manifest.json", "bm25_index", outputs=[tmp_path / names[0]])
+    record(tmp_path / "embeddings.manifest.json", "encode", outputs=[tmp_path / names[1]])
+    record(tmp_path / "data.manifest.json", "collect", outputs=[tmp_path / each for each in names[2:]])
+    files = {"index": [str(tmp_path / "index")], "embeddings": [str(tmp_path / "embeddings.npy")]}
+    asked = known(tmp_path / "data", both=entry(files=files, variants={"seed42": {"reasons": []}}))
+    (tmp_path / name).write_bytes(b"bytec")
+    with pytest.raises(NotReady, match=f"{name}: its bytes are not those that its rule wrote"):
+        LiveSystem(asked.asked("mine", "both"))
