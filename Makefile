@@ -23,10 +23,14 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 SNAKEMAKE_ARGS ?=
-BIN := $(CURDIR)/.venv/bin
 READY := .venv/ready
 
-export PATH := $(BIN):$(PATH)
+ifneq ($(findstring :,$(CURDIR)),)
+$(error error: $(CURDIR): expected a folder without a colon, which PATH cannot hold. Clone elsewhere)
+endif
+
+# (Recipes name .venv by its relative path: that of this folder may have a space or a quote.)
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
@@ -51,14 +55,14 @@ setup: $(READY)
 # that are pinned here. (Without an index pip succeeds only if there is nothing to install.)
 $(READY): requirements.lock pyproject.toml
 ifneq ($(shell readlink .venv),)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --requirement requirements.lock \
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --requirement requirements.lock \
 	  || { echo "error: .venv: expected the versions of requirements.lock, which the linked environment lacks. Remove the link."; exit 1; }
 else
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try make PYTHON=python3.12 ...")'
 	@echo "Setting up .venv (once; some minutes) ..."
-	@test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 endif
 

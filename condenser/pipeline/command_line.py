@@ -194,7 +194,8 @@ def overlays_of(arguments: Sequence[str]) -> list[str]:
         if is_target or file.startswith("results/"):
             raise ValueError(
                 f"--configfile: expected configuration files after it, got {file}. "
-                "If it is a target, put it first, or put -- before it."
+                "If it is a target, put it first, or put -- before it. If it is a part of a name with a "
+                "space, rename that file: CONFIG of make ends a name there."
             )
     return overlays
 

@@ -17,7 +17,7 @@ def make_setup(folder: Path, *requirements: str) -> subprocess.CompletedProcess[
 
 
 def test_a_linked_environment_is_compared_and_left_as_it_is(root: Path, tmp_path: Path) -> None:
-    other, mine = tmp_path / "other", tmp_path / "mine"
+    other, mine = tmp_path / "other", tmp_path / "it's my $d; (#)"
     subprocess.run([sys.executable, "-m", "venv", other / ".venv"], check=True)
     mine.mkdir()
     shutil.copy(root / "Makefile", mine)
@@ -60,6 +60,11 @@ def made(root: Path, folder: Path, *arguments: str) -> str:
         env={"CORES": "2", **os.environ}, cwd=folder, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return done.stdout + done.stderr
+
+
+def test_a_folder_whose_path_has_a_colon_is_refused(root: Path, tmp_path: Path) -> None:
+    said = made(root, tmp_path / "a:b", "setup")
+    assert f"{tmp_path}/a:b: expected a folder without a colon" in said and "Clone elsewhere" in said
 
 
 @pytest.mark.parametrize("target", ["results/mine/table2.tsv", "report", "verify", "search", "serve"])
