@@ -19,7 +19,8 @@ from jaxtyping import Float, Float32
 
 from condenser.data.records import read_passages, read_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
-from condenser.export.folders import joined
+from condenser.export.folders import joined, passage_encoder_folder
+from condenser.export.onnx_files import INPUTS, INT8_FILE, ONNX_FILE, OUTPUT
 from condenser.files import load_npy
 from condenser.model.devices import Compute, set_up
 from condenser.model.retriever import query_encoder_folder
@@ -116,7 +117,52 @@ def check_agreement(
         "stored_vectors": {"largest_deviation": _rounded(deviation)},
     }
     refuse_disagreement(result)
+    if (model / INT8_FILE).is_file():
+        result["int8"] = int8_loss(model, query_texts, texts, lengths=lengths)
     return result
+
+
+def int8_loss(
+    model: Path, queries: Sequence[str], passages: Sequence[str], *, lengths: Mapping[str, int]
+) -> dict[str, Any]:
+    """What the ONNX file with weights of 8 bits loses on some texts, beside the one in float32.
+
+    Gives the `largest_difference` of the cosine of a query and a passage, and `other_first_passages`: the
+    queries that rank another passage first. A text is encoded alone.
+    """
+    import onnxruntime
+    from transformers import AutoTokenizer
+
+    def encoded(file: str, role: Role, texts: Sequence[str]) -> Vectors:
+        folder = query_encoder_folder(model) if role == "query" else passage_encoder_folder(model)
+        tokenizer, prompt = AutoTokenizer.from_pretrained(folder), read_text_vector(folder).prompt(role)
+        session = onnxruntime.InferenceSession(str(folder / file), providers=["CPUExecutionProvider"])
+        rows = []
+        for text in texts:
+            tokens = tokenizer(prompt + text, truncation=True, max_length=lengths[role], return_tensors="np")
+            given = {name: tokens[name].astype(np.int64) for name in INPUTS}
+            rows.append(session.run([OUTPUT], given)[0][0])
+        return np.stack(rows)
+
+    cosines, first = {}, {}
+    for file in (ONNX_FILE, INT8_FILE):
+        of_queries, of_passages = encoded(file, "query", queries), encoded(file, "passage", passages)
+        first[file] = (of_queries @ of_passages.T).argmax(axis=1)
+        unit = [vectors / np.linalg.norm(vectors, axis=1)[:, None] for vectors in (of_queries, of_passages)]
+        cosines[file] = unit[0] @ unit[1].T
+    return {
+        "largest_difference": _rounded(float(np.abs(cosines[ONNX_FILE] - cosines[INT8_FILE]).max())),
+        "other_first_passages": int((first[ONNX_FILE] != first[INT8_FILE]).sum()),
+    }
+
+
+def describe_int8_loss(agreement: Mapping[str, Any]) -> str:
+    """What weights of 8 bits lose, for the log and the card."""
+    loss = agreement["int8"]
+    return (
+        f"cosines are off by up to {loss['largest_difference']:g}, and {loss['other_first_passages']} of "
+        f"{agreement['queries']} queries have another first passage among {agreement['passages']}"
+    )
 
 
 def refuse_disagreement(result: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
+from condenser.export.agreement import describe_int8_loss
 from condenser.export.hybrid import hybrid_section
 from condenser.export.mteb_task import mteb_section
 from condenser.files import canonical_json, sha256_text
@@ -125,7 +126,8 @@ $pyserini
 
 ${documents}The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
 
-With ONNX Runtime (`model_int8.onnx` beside it has weights of 8 bits: smaller, quicker, less exact):
+With ONNX Runtime. `model_int8.onnx` beside it has weights of 8 bits: smaller, quicker, less exact. On the
+checked texts, $int8.
 
 ```python
 import onnxruntime
@@ -325,6 +327,7 @@ def model_card(
         if eval_split and not split  # else documents are judged, and their passages have the vectors
         else "",
         small_vectors=f"\n{small_vectors}\n" if small_vectors else "",
+        int8=describe_int8_loss(agreement),
         library=agreement["library"],
         version=agreement["version"],
         checked_queries=f"{agreement['queries']} "

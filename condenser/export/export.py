@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,15 @@ import numpy as np
 from condenser.data.lengths import TextLengths
 from condenser.data.records import read_doc_ids, read_qrels, read_queries
 from condenser.evaluate.metrics import grades_of
-from condenser.export.agreement import check_agreement
+from condenser.export.agreement import check_agreement, describe_int8_loss
 from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
 from condenser.export.quantised import describe_losses, quantised_measures
 from condenser.files import atomic_folder, load_npy, write_json
 from condenser.model.retriever import query_encoder_folder
+
+log = logging.getLogger("condenser")
 
 
 def export_retriever(
@@ -63,6 +66,7 @@ def export_retriever(
             threads=threads,
         )
         write_json(partial / "agreement.json", agreement)
+        log.info("model_int8.onnx: %s", describe_int8_loss(agreement))
         card = model_card(
             *(spec, retriever, model, agreement),
             counts=counts,
@@ -77,6 +81,7 @@ def export_retriever(
         **index_counts,
         "queries_checked": agreement["queries"],
         "passages_checked": agreement["passages"],
+        "int8_other_first_passages": agreement["int8"]["other_first_passages"],
     }
 
 

@@ -16,6 +16,7 @@ from small_retrievers import random_retriever
 
 from condenser import export
 from condenser.data.tokens import Tokenizer
+from condenser.export.agreement import describe_int8_loss, int8_loss
 from condenser.export.folders import (
     joined,
     passage_encoder_folder,
@@ -109,6 +110,20 @@ def test_onnx_gives_the_vectors_of_rows_of_any_length_and_names_no_place(
         assert b".py" not in file.read_bytes()
     np.testing.assert_allclose(found["model"], expected, atol=1e-5)
     assert 1e-6 < np.abs(found["model_int8"] - expected).max() < 0.2
+
+
+@pytest.mark.slow
+def test_the_loss_of_weights_of_8_bits_is_measured_and_said(onnx: dict[str, Path], tmp_path: Path) -> None:
+    write_model(onnx["mean"], tmp_path / "model", query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH)
+    shutil.copytree(onnx["mean"] / "onnx", tmp_path / "model/onnx")
+    lengths = {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}
+    loss = int8_loss(tmp_path / "model", TEXTS, TEXTS, lengths=lengths)
+    assert 0 < loss["largest_difference"] < 0.2 and 0 <= loss["other_first_passages"] <= len(TEXTS)
+    said = describe_int8_loss({"int8": loss, "queries": 3, "passages": 4})
+    assert said.startswith(f"cosines are off by up to {loss['largest_difference']:g}, and ")
+    shutil.copyfile(tmp_path / "model/onnx/model.onnx", tmp_path / "model/onnx/model_int8.onnx")
+    nothing = {"largest_difference": 0.0, "other_first_passages": 0}
+    assert int8_loss(tmp_path / "model", TEXTS, TEXTS, lengths=lengths) == nothing
 
 
 @pytest.mark.slow
