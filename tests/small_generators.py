@@ -21,8 +21,12 @@ def write_generator(kind: str, folder: Path, *, texts: list[str] | None = None) 
     torch.manual_seed(4)
     tokenizer = tokenizer_of("bert" if kind == "bert2bert" else "xlm-roberta", texts or TEXTS)
     ids = {"pad_token_id": tokenizer.pad_token_id, "eos_token_id": tokenizer.sep_token_id}
-    start = tokenizer.cls_token_id if kind == "bert2bert" else tokenizer.pad_token_id
-    ids["decoder_start_token_id"] = start
+    starts = {
+        "t5": tokenizer.pad_token_id,
+        "bart": tokenizer.sep_token_id,
+        "bert2bert": tokenizer.cls_token_id,
+    }
+    ids["decoder_start_token_id"] = starts[kind]  # BART begins a text with the token that ends it
     if kind == "t5":
         config = transformers.T5Config(
             vocab_size=WORDS, d_model=24, d_kv=8, d_ff=20, num_layers=2, num_heads=3, **ids

@@ -43,6 +43,7 @@ from condenser.files import read_json
         ("one two three", ["zero", "two three"], True),
         ("Born in S\u00e3o Paulo, Brazil", ["sa\u0303o paulo"], True),  # several tokens, one with an accent
         ("Born in S\u00e3o Paulo, Brazil", ["sao paulo"], False),
+        ("Born in S\u00e3o Paulo, Brazil", ["sa"], False),  # an accent ends no token
         ("\u00c9MILE ZOLA wrote it", ["\u00e9mile zola"], True),
         ("He said: \u201cNo!\u201d Then left", ["no"], True),
         ("Then, in 1990, he left", ["in 1990, he"], True),

@@ -372,6 +372,23 @@ def test_95_percent_of_intervals_cover_the_mean(num_seeds):
     assert 0.935 <= covering <= 0.965
 
 
+def test_seeds_widen_the_interval_of_few_queries_by_the_factor_of_the_equation() -> None:
+    """sqrt(V / V_query) t(df) / t(Q - 1), with Q = 5."""
+    values = np.random.default_rng(4).random((3, 5)) + np.array([[0.0], [0.3], [0.5]])
+    mean, settings = values.mean(), {"confidence": 0.95, "resamples": 500, "seed": 1}
+    of_mean = variance(values.mean(axis=0), [values])
+    factor = (of_mean.total / of_mean.of_queries) ** 0.5
+    factor *= stats.t.ppf(0.975, of_mean.degrees_of_freedom) / stats.t.ppf(0.975, 4)
+    plain = bootstrap_interval(values.mean(axis=0, keepdims=True), **settings)
+    expected = [mean + factor * (limit - mean) for limit in plain]
+    assert bootstrap_interval(values, **settings) == pytest.approx(expected)
+
+
+def test_a_small_difference_of_all_queries_is_one() -> None:
+    first = np.random.default_rng(4).random((1, 20))
+    assert paired_tests([(first + 1e-6, first)], num_permutations=999, seed=1) == [1 / 999]
+
+
 def test_an_interval_of_queries_that_score_the_same_is_not_defined():
     for values in (np.ones((1, 5)), np.zeros((3, 5)), np.array([[0.5]]), np.full((2, 6), 0.1)):
         assert all(

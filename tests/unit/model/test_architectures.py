@@ -20,7 +20,7 @@ from condenser.model import operations
 from condenser.model.backbone import backbone_from
 from condenser.model.backbone_folder import empty_backbone, load_backbone
 from condenser.model.crossencoder import CrossEncoder
-from condenser.model.encoder import Encoder
+from condenser.model.encoder import ACTIVATIONS, Encoder
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
@@ -259,6 +259,13 @@ def test_a_key_that_config_json_lacks_has_the_default_of_transformers(kind: str)
     assert encoder_config({"model_type": kind}, origin="ours") == expected
     for name, field in type(expected).model_fields.items():  # each is a setting of theirs, by its name there
         assert field.exclude or (field.alias or name) in theirs, name
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_that_of_transformers(name: str) -> None:
+    values = torch.linspace(-5, 5, 101, dtype=torch.float64)
+    theirs = transformers.activations.ACT2FN[name](values)
+    torch.testing.assert_close(ACTIVATIONS[name](values), theirs, rtol=1e-12, atol=1e-14)
 
 
 def test_settings_of_modernbert_by_version_4_are_those_of_version_5() -> None:
