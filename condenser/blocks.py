@@ -291,10 +291,18 @@ class Significance(Block):
 
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)]
     power: Annotated[float, Field(ge=0.5, lt=1.0)]
-    resamples: Annotated[int, Field(ge=1000, le=10_000_000)]
     permutations: Annotated[int, Field(ge=1000, le=10_000_000)]
     seed: Whole
     pair_seeds: bool
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_bootstrap(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "resamples" in values:
+            raise ValueError(
+                "resamples: remove this key. Intervals are by Student's t, no longer by bootstrap"
+            )
+        return values
 
 
 class Report(Block):

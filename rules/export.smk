@@ -43,8 +43,6 @@ rule export:
                 "encode",
                 "compute.threads",
                 "significance.confidence",
-                "significance.resamples",
-                "significance.seed",
                 "notes",
             ],
             packages=[*TORCH, "faiss-cpu", "onnx", "onnxruntime", "onnxscript", "sentence-transformers"],

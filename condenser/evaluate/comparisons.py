@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -86,13 +86,12 @@ def measure_columns(
             by_column[column.name] = nothing
             continue
         cells, comparisons = summaries(
-            dict(enumerate(values)), [(number, reference) for number, reference in pairs], **significance
+            dict(enumerate(values)),
+            [(number, reference) for number, reference in pairs],
+            ends=(parse(column.measure).least, 1.0),
+            **significance,
         )
-        by_column[column.name] = Measured(
-            [_within(cell, parse(column.measure).least) for cell in cells.values()],
-            comparisons,
-            num_queries,
-        )
+        by_column[column.name] = Measured([*cells.values()], comparisons, num_queries)
     return by_column
 
 
@@ -143,23 +142,27 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, 
     return pd.DataFrame(lines, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
-def holm_note(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
-    """Why an interval can leave out 0 beside "no difference shown", where one does; verdict, low and high."""
-    if any(verdict == "no difference shown" and (low > 0 or high < 0) for verdict, low, high in comparisons):
-        return [
+def interval_notes(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
+    """Why an interval and a verdict can contradict each other, where they do; verdict, low and high."""
+    has_zero = [(verdict, not (low > 0 or high < 0)) for verdict, low, high in comparisons]  # NaN: none
+    notes: list[str] = []
+    if ("no difference shown", False) in has_zero:
+        notes.append(
             'An interval of a difference may leave out 0 beside "no difference shown": it is of one '
             "comparison alone, and the verdict is corrected for all comparisons of the table (Holm)."
-        ]
-    return []
+        )
+    if ("better", True) in has_zero or ("worse", True) in has_zero:
+        notes.append(
+            'An interval of a difference may hold 0 beside "better" or "worse": it also allows for queries '
+            "unlike those measured, and the verdict is by a test that does not."
+        )
+    return notes
 
 
 def empty_note(frame: pd.DataFrame) -> list[str]:
     """Why a smallest detectable difference is empty, where one is."""
     if frame["smallest_detectable_difference"].isna().any():
-        return [
-            "smallest_detectable_difference is empty where all queries have the same difference: nothing "
-            "tells how much it varies."
-        ]
+        return ["smallest_detectable_difference is empty where it would be more than the measure can reach."]
     return []
 
 
@@ -171,15 +174,13 @@ def render_comparisons(frame: pd.DataFrame) -> str:
         columns: dict[str, Iterable[str]] = {
             f"{measure}, compared with: {reference}": lines["row"],
             "difference": [
-                f"{difference:+.4f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
-                for difference, low, high in limits
+                f"{difference:+.4f} [{low:+.3f}, {high:+.3f}]" for difference, low, high in limits
             ],
             **{"p (Holm)": lines["holm_p_value"], "verdict": lines["verdict"]},
         }
         blocks.append("\n".join(align_columns({header: [*cells] for header, cells in columns.items()})))
-    limits_of_all = dict.fromkeys(["difference_low", "difference_high"], "float64")  # NaN where there is none
-    of_tests = frame[["verdict", *limits_of_all]].astype(limits_of_all)
-    blocks += holm_note(of_tests.itertuples(index=False, name=None))
+    of_tests = frame[["verdict", "difference_low", "difference_high"]]
+    blocks += interval_notes(of_tests.itertuples(index=False, name=None))
     blocks += empty_note(frame)
     return "\n\n".join(blocks) or "Nothing to compare."
 
@@ -223,8 +224,3 @@ def written_p_value(p_value: float) -> str:
     ('0.0312', '2.5e-08')
     """
     return f"{p_value:.4f}" if p_value >= 1e-4 or p_value == 0 else f"{p_value:.1e}"
-
-
-def _within(cell: Cell, least: float) -> Cell:
-    """A cell whose interval ends where measures end: an interval for several seeds may reach beyond."""
-    return replace(cell, low=max(cell.low, least), high=min(cell.high, 1.0))

@@ -118,7 +118,8 @@ def _against_start(
 ) -> list[Comparison]:
     """Each candidate but the first compared with the first."""
     systems = {number: of_candidate[None, :] for number, of_candidate in enumerate(values)}
-    _, comparisons = summaries(systems, [(number, 0) for number in systems if number], **significance)
+    pairs = [(number, 0) for number in systems if number]
+    _, comparisons = summaries(systems, pairs, ends=(0.0, 1.0), **significance)
     return list(comparisons.values())
 
 
@@ -181,7 +182,7 @@ def picture(frame: pd.DataFrame, *, title: str, start: str, measure: str, confid
 
     looks = {verdict: {**look, "linestyle": ""} for verdict, look in zip(_VERDICTS, styles(3), strict=True)}
     looks["no difference shown"]["color"] = QUIET
-    shown = frame[frame["gain"].notna()].astype(dict.fromkeys(_ENDS, "float64"))  # NaN draws no interval
+    shown = frame[frame["gain"].notna()].astype(dict.fromkeys(_ENDS, "float64"))
     sets, candidates = shown["queries"].unique().tolist(), frame["candidate"].unique().tolist()
     drawn = Picture(
         figsize=(2.6 + 2.1 * max(1, len(sets)), 1.8 + 0.3 * len(candidates)), layout="constrained"

@@ -45,7 +45,7 @@ def label_lines(
             (larger, smaller) for place, smaller in enumerate(ordered) for larger in ordered[place + 1 :]
         ]
         pairs += [(number, best) for number in ordered] if best is not None else []
-        _, comparisons = summaries(dict(enumerate(values)), pairs, **significance)
+        _, comparisons = summaries(dict(enumerate(values)), pairs, ends=(0.0, 1.0), **significance)
         is_better = {pair: comparison.verdict == "better" for pair, comparison in comparisons.items()}
         means = {number: values[number].mean() for number in ordered}
         beaten = [

@@ -17,7 +17,7 @@ from condenser.data.canonical import describe_left_out
 from condenser.data.languages import NAMES, is_written_in, language_of
 from condenser.data.lengths import TextLengths
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import Measured, holm_note
+from condenser.evaluate.comparisons import Measured, interval_notes
 from condenser.evaluate.measures import parse
 from condenser.files import atomic_write, read_json
 from condenser.manifest import Record
@@ -100,7 +100,7 @@ def notes_of_table(
     lines += kept_lines(noted["compared"], validations)
     lines += uncompared_lines(noted["compared"], validations, records)
     compared = [comparison for column in by_column.values() for comparison in column.comparisons.values()]
-    lines += holm_note((comparison.verdict, comparison.low, comparison.high) for comparison in compared)
+    lines += interval_notes((comparison.verdict, comparison.low, comparison.high) for comparison in compared)
     return lines
 
 

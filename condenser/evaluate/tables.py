@@ -308,7 +308,7 @@ def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str]
         lines.append("This is not what the papers' table was measured on: do not compare with it.")
     if with_interval:
         lines.append(
-            f"[low, high]: {100 * confidence:.4g} % interval of the mean, by resampling the {items}."
+            f"[low, high]: {100 * confidence:.4g} % interval of the mean, by Student's t over the {items}."
         )
     if measured[_START].notna().any():
         lines.append(

@@ -19,8 +19,9 @@ import numpy as np
 from condenser.data.canonical import describe_left_out
 from condenser.data.lengths import TextLengths
 from condenser.data.tokens import Tokenizer
+from condenser.evaluate.measures import parse
 from condenser.evaluate.notes import unknown_lines
-from condenser.evaluate.significance import bootstrap_interval
+from condenser.evaluate.significance import interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.export.agreement import describe_int8_loss
 from condenser.export.hybrid import hybrid_section
@@ -440,10 +441,9 @@ def _measures(metrics: Mapping[str, Any] | None, collection: str, significance: 
         return "The data set has no judged queries, so no measure was taken."
     rows = []
     for name, mean in metrics["measures"].items():
-        low, high = bootstrap_interval(np.array([metrics["per_query"][name]]), **significance)
-        rows.append(
-            (name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}" if np.isfinite([low, high]).all() else "")
-        )
+        values, ends = np.array([metrics["per_query"][name]]), (parse(name).least, 1.0)
+        low, high = interval(values, ends=ends, **significance)
+        rows.append((name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}"))
     return (
         f"On {metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
         f"The {significance['confidence']:.0%} intervals are over queries, for this one model.\n\n"

@@ -387,7 +387,7 @@ TRAINED_LATE = {
         ("significance.confidence", 1.0, "significance.confidence: expected less than 1"),
         ("significance.confidence", 95, "significance.confidence: expected less than 1"),
         ("significance.power", 0.2, "significance.power: expected greater than or equal to 0.5"),
-        ("significance.resamples", 999, "significance.resamples: expected greater than or equal to 1000"),
+        ("significance.resamples", 10000, "significance: resamples: remove this key. Intervals are"),
         ("significance.permutations", 1.5, "significance.permutations: expected a valid integer, got 1.5."),
         ("significance.alpha", 0.05, "significance.alpha: unknown key."),
         ("downloads.mirror", "/no/such", "downloads.mirror: expected a folder"),

@@ -180,10 +180,8 @@ USED_BY: dict[str, set[str]] = {
     "audit.*": {"audit *"},
     "notes.*": {"table *", "export *"},
     "report.*": {"report *"},
-    "significance.power": {"table *", "compare *", "figure *", "best_of *"},
-    "significance.permutations": {"table *", "compare *", "figure *", "best_of *"},
-    "significance.pair_seeds": {"table *", "compare *", "figure *", "best_of *"},
-    "significance.*": {"table *", "compare *", "figure *", "best_of *", "export *"},
+    "significance.confidence": {"table *", "compare *", "figure *", "best_of *", "export *"},
+    "significance.*": {"table *", "compare *", "figure *", "best_of *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.table2.labels": {"* msmarco table2", "figure * loss_curve"},
     "tables.low_data.labels": {"* msmarco low_data"},
@@ -370,7 +368,7 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
      TRAINED | DRAWN | {"subset"}),  # those of all queries stay
     ({"tables": {"table2": {"seeds": [42, 1]}}}, TRAINED | DRAWN),
     ({"systems": {"condenser-round1": {"label": "Another"}}}, {"table"}),
-    ({"significance": {"resamples": 2000}}, {"table"}),
+    ({"significance": {"permutations": 2000}}, {"table"}),
     ({"tables": {"table2": {"compare_with": ["bm25"]}}}, {"table"}),
     ({"models": {"backbone": SCRATCH}}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"models": {"backbone": {"source": "hub", "id": "bert-base-uncased"}}},

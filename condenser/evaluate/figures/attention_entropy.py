@@ -38,32 +38,33 @@ def file_of(settings: Any, row: Mapping[str, Any]) -> str:
 
 
 def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
-    """A line for each panel, system and layer, with the interval of the mean by resampling the passages."""
+    """A line for each panel, system and layer, with the interval of the mean over the passages."""
     import numpy as np
     import pandas as pd
 
     from condenser.evaluate.comparisons import seeds_of
-    from condenser.evaluate.significance import summaries
+    from condenser.evaluate.significance import interval, mean_and_sd
     from condenser.files import read_json
 
     lines = []
     for row, variants in by_row(settings, files):
         contents = [read_json(file) for _, file in variants]
         of_layers = np.array([list(content["per_passage"].values()) for content in contents])
-        by_layer = {layer: of_layers[:, :, layer - 1] for layer in range(1, of_layers.shape[2] + 1)}
-        cells, _ = summaries(by_layer, [], **significance)
         vector = contents[0]["pooling"] + (", normalised" if contents[0]["normalised"] else "")
-        for layer, cell in cells.items():
+        for layer, values in enumerate(np.moveaxis(of_layers, 2, 0), start=1):
+            mean, sd = mean_and_sd(values)
+            ends = float(values.min()), float(values.max())
+            low, high = interval(values, confidence=significance["confidence"], ends=ends)
             lines.append(
                 {
                     "panel": row["panel"],
                     "stage": STAGES[row["is_trained"]],
                     "method": row["method"],
                     "layer": layer,
-                    "entropy_nats": cell.mean,
-                    "sd": cell.sd,
-                    "low": cell.low,
-                    "high": cell.high,
+                    "entropy_nats": mean,
+                    "sd": sd,
+                    "low": low,
+                    "high": high,
                     "uniform_nats": contents[0]["uniform"],
                     "passages": of_layers.shape[1],
                     "vector": vector,

@@ -64,7 +64,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
                         "method": row["method"],
                         "x": number,
                         "value": row[measure],
-                        "low": row[f"{measure}_low"],  # none where all queries have the same value
+                        "low": row[f"{measure}_low"],
                         "high": row[f"{measure}_high"],
                         "seeds": row["seeds"],
                         "collection": row["collection"],

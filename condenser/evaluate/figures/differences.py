@@ -77,7 +77,7 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
             axis.set_title(measure)
             for line in shown.to_dict("records"):
                 mean, low, high = (float(line[f"difference{end}"]) for end in ("", "_low", "_high"))
-                reach = [[mean - low], [high - mean]]  # NaN, where there is no interval, is not drawn
+                reach = [[mean - low], [high - mean]]
                 axis.errorbar(mean, rows.index(line["row"]), xerr=reach, capsize=2, **looks[line["verdict"]])
     for axis in grid[-1]:
         axis.set_xlabel(f"difference, {100 * frame['confidence'].iloc[0]:g} % interval")

@@ -37,7 +37,7 @@ def test_each_set_is_judged_by_its_own_queries_runs_and_votes(tmp_path: Path) ->
         **{"of": ["start", "other"], "queries": ["made"], "unjudged": ["log", "topics"]},
         **{"voters": ["bm25", "third"], "measure": "MRR@10", "least_queries": 1, "least_gain": 0.01},
     }
-    significance = {"confidence": 0.95, "power": 0.8, "resamples": 200, "permutations": 400, "seed": 1}
+    significance = {"confidence": 0.95, "power": 0.8, "permutations": 400, "seed": 1}
     do(
         "best_of",
         settings={"model": model, "significance": significance, "dataset": {"split": None}},

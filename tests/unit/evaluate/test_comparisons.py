@@ -13,7 +13,7 @@ import pytest
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import (
     Measured,
-    holm_note,
+    interval_notes,
     make_comparisons,
     measure_columns,
     read_metrics,
@@ -21,7 +21,7 @@ from condenser.evaluate.comparisons import (
     row_names,
     written_p_value,
 )
-from condenser.evaluate.significance import bootstrap_interval, holm, randomisation_test, summaries, variance
+from condenser.evaluate.significance import holm, interval, randomisation_test, summaries, variance
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
@@ -92,8 +92,7 @@ def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(t
     assert first["row_mean"] == pytest.approx(plain.mean())
     assert first["compared_with_mean"] == pytest.approx(bm25.mean())
     assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
-    of_resamples = {name: SIGNIFICANCE[name] for name in ("confidence", "resamples", "seed")}
-    limits = bootstrap_interval(plain - bm25, **of_resamples)
+    limits = interval(plain - bm25, confidence=SIGNIFICANCE["confidence"], ends=(-1.0, 1.0))
     assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
     (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
     assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)
@@ -118,18 +117,20 @@ def test_level_and_seed_are_those_of_the_configuration(tmp_path: Path) -> None:
     narrow = found(tmp_path, confidence=0.8)["MRR@10"]
     for cell, narrower in zip(default.cells, narrow.cells, strict=True):
         assert cell.low < narrower.low < narrower.mean < narrower.high < cell.high
-    assert found(tmp_path, seed=1)["MRR@10"].cells[0].low != default.cells[0].low
+    assert found(tmp_path, seed=1)["MRR@10"].comparisons[1, 0].p_value != default.comparisons[1, 0].p_value
     more = found(tmp_path, power=0.95)["MRR@10"].comparisons[1, 0]
     assert more.detectable_difference > default.comparisons[1, 0].detectable_difference
 
 
-@pytest.mark.parametrize("difference", [0.0, 0.1])
-def test_no_detectable_difference_is_written_where_nothing_varies(tmp_path: Path, difference: float) -> None:
-    of_pair = {0: np.full((1, 7), 0.3), 1: np.full((1, 7), 0.3 + difference)}
-    cells, comparisons = summaries(of_pair, [(1, 0)], **SIGNIFICANCE)
+@pytest.mark.parametrize(("score", "has_room"), [(0.3, True), (0.6, False)])
+def test_where_nothing_varies_the_detectable_difference_is_large_or_beyond_the_measure(
+    tmp_path: Path, score: float, has_room: bool
+) -> None:
+    of_pair = {0: np.full((1, 7), score), 1: np.full((1, 7), score)}
+    cells, comparisons = summaries(of_pair, [(1, 0)], ends=(0.0, 1.0), **SIGNIFICANCE)
     frame = make_comparisons(ROWS, {"MRR@10": Measured([*cells.values()], comparisons, 7)})
-    assert frame["smallest_detectable_difference"].isna().all()
-    assert render_comparisons(frame).endswith("nothing tells how much it varies.")
+    assert (frame["smallest_detectable_difference"] > 0.5).all() == has_room
+    assert ("smallest_detectable_difference is empty" in render_comparisons(frame)) != has_room
     assert "is empty" not in render_comparisons(make_comparisons(ROWS, found(tmp_path)))
 
 
@@ -157,11 +158,15 @@ def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(tm
     assert max(map(len, lines)) <= 120
 
 
-def test_two_rows_with_the_same_scores_have_no_interval_and_are_shown(tmp_path: Path) -> None:
-    frame = make_comparisons(ROWS, found(tmp_path))
-    frame.loc[0, ["difference", "difference_low", "difference_high"]] = 0.0, pd.NA, pd.NA
-    frame.loc[0, "verdict"] = "no difference shown"
-    assert f"{0.0:+.4f} " in render_comparisons(frame)
+def test_two_rows_with_the_same_scores_do_not_claim_that_they_are_equal(tmp_path: Path) -> None:
+    files = metrics_files(tmp_path, num_queries=20)
+    edit(
+        files["condenser-round1", "seed42"],
+        **{"MRR@10": [scores("bm25", "untrained")[number] for number in range(20)]},
+    )
+    comparison = measured_of(files)["MRR@10"].comparisons[1, 0]
+    assert (comparison.difference, comparison.p_value) == (0, 1)
+    assert (comparison.low, comparison.high) == pytest.approx((-0.137, 0.137), abs=1e-3)
 
 
 def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
@@ -187,7 +192,7 @@ def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
 def test_an_interval_that_leaves_out_0_beside_no_difference_is_explained(
     verdict: str, low: float, high: float, is_said: bool
 ) -> None:
-    assert bool(holm_note([("better", 0.1, 0.2), (verdict, low, high)])) == is_said
+    assert bool(interval_notes([("better", 0.1, 0.2), (verdict, low, high)])) == is_said
 
 
 def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:

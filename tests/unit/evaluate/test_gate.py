@@ -14,9 +14,7 @@ from condenser.data.records import Query, ScoredDoc, write_queries, write_run
 from condenser.evaluate.figures._drawing import svg
 from condenser.evaluate.gate import ALL, decide, evidence, known_items, picture, values_of_runs
 
-SIGNIFICANCE: dict[str, Any] = {
-    **{"confidence": 0.95, "power": 0.8, "resamples": 500, "permutations": 2000, "seed": 1}
-}
+SIGNIFICANCE: dict[str, Any] = {**{"confidence": 0.95, "power": 0.8, "permutations": 2000, "seed": 1}}
 
 
 def draws(*gains: float, queries: int = 200, seed: int = 0) -> np.ndarray:
@@ -114,14 +112,14 @@ def test_models_that_are_as_good_as_the_start_are_seldom_taken() -> None:
     for seed in range(num):
         generator = np.random.default_rng(seed)
         values = generator.uniform(size=(2, 150))
-        one = {"confidence": 0.95, "power": 0.8, "resamples": 20, "permutations": 400, "seed": seed}
+        one = {"confidence": 0.95, "power": 0.8, "permutations": 400, "seed": seed}
         chosen += decide({"one": values}, least_queries=100, least_gain=0.01, significance=one).chosen
     assert chosen / num <= 0.025 + norm.ppf(0.999) * (0.025 * 0.975 / num) ** 0.5
 
 
 def test_a_picture_has_a_panel_for_each_set_and_is_drawn_without_any() -> None:
     values = {"titles": draws(0.02, -0.02), "small": draws(0.1, 0.1, queries=20)}
-    values["titles"][2] = values["titles"][0]  # the same rankings: no interval
+    values["titles"][2] = values["titles"][0]  # the same rankings
     names = ["start", "better one", "as good"]
     for least, panels in ((100, 2), (1000, 0)):
         decision = decide(values, least_queries=least, least_gain=0.01, significance=SIGNIFICANCE)

@@ -9,7 +9,7 @@ import pytest
 
 from condenser.evaluate.labels import label_lines
 
-SIGNIFICANCE = {"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 1}
+SIGNIFICANCE = {"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 1}
 
 
 def row(system: str, size: int | str, variants: list[str]) -> dict[str, Any]:

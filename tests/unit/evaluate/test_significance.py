@@ -9,8 +9,8 @@ from scipy import stats
 
 from condenser.evaluate import significance
 from condenser.evaluate.significance import (
-    bootstrap_interval,
     holm,
+    interval,
     mean_and_sd,
     minimal_detectable_difference,
     paired_tests,
@@ -21,7 +21,7 @@ from condenser.evaluate.significance import (
 )
 
 ALPHA = 0.05
-SETTINGS = {"confidence": 1 - ALPHA, "power": 0.8, "resamples": 500, "permutations": 400, "seed": 5}
+SETTINGS = {"ends": (0.0, 1.0), "confidence": 1 - ALPHA, "power": 0.8, "permutations": 400, "seed": 5}
 
 
 def reciprocal_ranks(log_ranks):
@@ -52,20 +52,16 @@ def share_of_false_alarms(
     return false_alarms / num_simulations
 
 
-def share_of_covering_intervals(
-    interval, num_simulations, *, num_seeds, num_queries, seed_sd, mean_log_rank=1
-):
+def share_of_covering_intervals(num_simulations, *, num_seeds, num_queries, seed_sd, mean_log_rank=1):
     """How often an interval encloses the mean over very many seeds and queries."""
     generator = np.random.default_rng(21)
     of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": 0.5}
     total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
     truth = reciprocal_ranks(generator.normal(mean_log_rank, total_sd, size=4_000_000)).mean()
     covering = 0
-    for simulation in range(num_simulations):
+    for _ in range(num_simulations):
         difficulty = generator.normal(mean_log_rank, 2, size=num_queries)
-        low, high = interval(
-            simulated(generator, difficulty, **of_system), confidence=0.95, resamples=400, seed=simulation
-        )
+        low, high = interval(simulated(generator, difficulty, **of_system), confidence=0.95, ends=(0.0, 1.0))
         covering += low <= truth <= high
     return covering / num_simulations
 
@@ -79,12 +75,9 @@ def paired_test(first, second, *, num_permutations, seed):
     return paired_tests([(first, second)], num_permutations=num_permutations, seed=seed)[0]
 
 
-def difference_interval(first, second, *, confidence, resamples, seed):
-    settings = {"confidence": confidence, "power": 0.8, "resamples": resamples, "permutations": 1}
-    _, comparisons = summaries(
-        {"first": first, "second": second}, [("first", "second")], **settings, seed=seed
-    )
-    return comparisons["first", "second"].low, comparisons["first", "second"].high
+def difference_interval(first, second):
+    differences = significance._differences(first, second)
+    return significance._interval(differences, [first, second], alpha=ALPHA, ends=(-1.0, 1.0))
 
 
 def standard_error(first, second):
@@ -286,80 +279,79 @@ def test_randomisation_over_queries_alone_takes_differences_of_seeds_for_differe
 # --- intervals ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("num_queries", [15, 200])
-def test_the_interval_of_one_seed_is_scipys_bca(num_queries):
-    scores = reciprocal_ranks(np.random.default_rng(8).normal(2, 2, size=num_queries))
-    low, high = bootstrap_interval(scores[None], confidence=0.9, resamples=40_000, seed=1)
-    expected = stats.bootstrap(
-        (scores,), np.mean, confidence_level=0.9, n_resamples=40_000, method="BCa", rng=2
-    ).confidence_interval
-    assert (low, high) == pytest.approx(tuple(expected), abs=0.02 * (expected.high - expected.low))
+def test_the_interval_is_students_of_the_queries_and_one_at_each_end():
+    scores = reciprocal_ranks(np.random.default_rng(8).normal(1, 2, size=30))
+    for ends in ((0.0, 1.0), (-1.0, 1.0)):
+        with_ends = np.append(scores, ends)
+        expected = stats.t.interval(0.9, 31, loc=with_ends.mean(), scale=stats.sem(with_ends))
+        assert interval(scores[None], confidence=0.9, ends=ends) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("unit", [1.0, 0.3])  # sums of .3 in another order differ in the last digits
-@pytest.mark.parametrize(("num_relevant", "expected"), [(43, (0.74, 0.94)), (7, (0.06, 0.26))])
-def test_resampled_means_that_tie_with_the_mean_count_half(num_relevant, expected, unit):
-    """Means of 50 binary scores are binomial: BCa without a random number."""
-    scores = (np.arange(50) < num_relevant).astype(np.float64)
-    mean, deviations = scores.mean(), scores - scores.mean()
-    resampled = stats.binom(50, mean)
-    bias = stats.norm.ppf(resampled.cdf(num_relevant) - resampled.pmf(num_relevant) / 2)
-    acceleration = (deviations**3).sum() / (6 * (deviations**2).sum() ** 1.5)
-    z = bias + stats.norm.ppf([0.025, 0.975])
-    exact = resampled.ppf(stats.norm.cdf(bias + z / (1 - acceleration * z))) / 50
-    assert tuple(exact) == expected
-    low, high = bootstrap_interval(unit * scores[None], confidence=0.95, resamples=20_000, seed=1)
-    assert (low / unit, high / unit) == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_levels_of_a_biased_and_skewed_interval_are_those_worked_by_hand():
-    """Efron 1987: the bias b and the acceleration a of level z give b + (b + z) / (1 - a (b + z)).
-
-    Here b = .1459 and a = .6923 / (6 sqrt(3.3846)) = .06272. For z = -1.6449 and 1.6449:
-    .1459 - 1.4990 / 1.0940 = -1.2242 and .1459 + 1.7908 / .8877 = 2.1632.
-    """
-    scores = (np.arange(26) < 4).astype(np.float64)
-    resampled = scores.mean() + np.where(np.arange(1000) < 558, -1.0, 1.0)  # 558 of 1,000 are below the mean
-    levels = significance._bca_levels(scores, resampled, alpha=0.1)
-    assert stats.norm.ppf(levels) == pytest.approx([-1.2242, 2.1632], abs=2e-4)
-
-
-def test_the_interval_of_a_difference_is_scipys_bca_of_the_differences():
-    generator = np.random.default_rng(16)
-    difficulty = generator.normal(1, 2, size=150)
-    first, second = (
-        simulated(generator, difficulty + harder, num_seeds=1, seed_sd=0, noise_sd=1) for harder in (0, 0.3)
+def test_queries_without_variance_leave_room_for_what_they_do_not_show():
+    # 22 values with the mean 0 and the sum of squares 2: 2.0796 sqrt(2 / 21 / 22) = .1368; t of 21 degrees.
+    same = np.full((1, 20), 0.3)
+    assert difference_interval(same, same) == pytest.approx((-0.1368, 0.1368), abs=1e-4)
+    # 21 / 22 - 2.0796 / 22 = .8600: the sum of squares is 21 / 22.
+    assert interval(np.ones((1, 20)), confidence=0.95, ends=(0.0, 1.0)) == (
+        pytest.approx(0.86, abs=1e-4),
+        1.0,
     )
-    low, high = difference_interval(first, second, confidence=0.95, resamples=40_000, seed=1)
-    expected = stats.bootstrap(
-        ((first - second)[0],), np.mean, confidence_level=0.95, n_resamples=40_000, method="BCa", rng=2
-    ).confidence_interval
-    assert (low, high) == pytest.approx(tuple(expected), abs=0.02 * (expected.high - expected.low))
+    assert interval(np.array([[0.5]]), confidence=0.95, ends=(0.0, 1.0)) == (0.0, 1.0)
+    assert interval(np.full((3, 9), 2.0), confidence=0.95, ends=(2.0, 2.0)) == (2.0, 2.0)
 
 
-@pytest.mark.parametrize("num_seeds", [1, 3])  # .948 and .934 in more simulations
-def test_about_95_percent_of_intervals_of_a_difference_cover_it(num_seeds):
+@pytest.mark.parametrize("num_queries", [20, 50, 200])
+def test_intervals_of_hits_cover_every_true_share_as_the_binomial_says(num_queries):
+    hits = np.arange(num_queries + 1)
+    limits = [
+        interval((np.arange(num_queries) < number)[None].astype(float), confidence=0.95, ends=(0.0, 1.0))
+        for number in hits
+    ]
+    low, high = np.array(limits).T
+    assert (low <= hits / num_queries).all() and (hits / num_queries <= high).all()
+    for share in np.linspace(0, 1, 201):
+        covering = stats.binom.pmf(hits, num_queries, share)[(low <= share) & (share <= high)].sum()
+        assert covering >= 0.93
+
+
+@pytest.mark.parametrize("num_queries", [20, 50, 200])
+@pytest.mark.parametrize("share", [0.02, 0.1])  # of the queries that differ
+def test_intervals_of_a_difference_that_few_queries_show_cover_it(num_queries, share):
+    gains, probabilities = [0.05, 0.5, 1.0, -0.5, 0.0], [*(share * np.array([0.4, 0.3, 0.1, 0.2])), 1 - share]
+    size = (2000, 1, num_queries)
+    samples = np.random.default_rng(24).choice(gains, p=probabilities, size=size)
+    limits = np.array([interval(sample, confidence=0.95, ends=(-1.0, 1.0)) for sample in samples])
+    truth = np.dot(gains, probabilities)
+    assert ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean() >= 0.93
+
+
+def test_an_interval_lies_within_the_ends_and_holds_the_measured_mean():
+    values = np.array([[0.0] * 40, [0.3] + [0.0] * 39, [0.9] * 40])  # seeds that differ more than queries
+    for confidence in (0.5, 0.95, 0.999):
+        low, high = interval(values, confidence=confidence, ends=(0.0, 1.0))
+        assert 0.0 <= low < values.mean() < high <= 1.0
+    low, high = interval(np.ones((1, 7)), confidence=0.5, ends=(0.0, 1.0))
+    assert low < 1.0 == high
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])  # NUMBERS in more simulations
+@pytest.mark.parametrize("num_queries", [20, 250])
+def test_about_95_percent_of_intervals_of_a_difference_cover_it(num_seeds, num_queries):
     generator = np.random.default_rng(22)
     of_system = {"num_seeds": num_seeds, "seed_sd": 0.1 * (num_seeds > 1), "noise_sd": 0.5, "system_sd": 0.5}
     covering = 0
-    for simulation in range(1000):
-        difficulty = generator.normal(1, 2, size=250)
+    for _ in range(1000):
+        difficulty = generator.normal(1, 2, size=num_queries)
         first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
-        low, high = difference_interval(first, second, confidence=0.95, resamples=1000, seed=simulation)
+        low, high = difference_interval(first, second)
         covering += low <= 0 <= high
-    assert 0.92 <= covering / 1000 <= 0.965
-
-
-def test_resamples_drawn_in_parts_are_those_drawn_at_once():
-    counts = np.concatenate(list(significance._resampled_queries(7, 300, seed=4)))
-    drawn = np.random.default_rng((4, 0)).integers(7, size=(300, 7))
-    assert (counts == [[(row == query).sum() for query in range(7)] for row in drawn]).all()
+    assert covering / 1000 >= 0.93
 
 
 def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
     of_seeds = np.array([0.3, 0.5, 0.4])
-    values = of_seeds[:, None] + np.random.default_rng(9).normal(scale=1e-4, size=400)
-    low, high = bootstrap_interval(values, confidence=1 - ALPHA, resamples=20_000, seed=1)
+    values = of_seeds[:, None] + np.random.default_rng(9).normal(scale=1e-4, size=4000)
+    low, high = interval(values, confidence=1 - ALPHA, ends=(0.0, 1.0))
     half_width = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)
     assert (high - low) / 2 == pytest.approx(half_width, rel=0.02)
 
@@ -367,33 +359,14 @@ def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
 @pytest.mark.parametrize("num_seeds", [1, 3])
 def test_95_percent_of_intervals_cover_the_mean(num_seeds):
     covering = share_of_covering_intervals(
-        bootstrap_interval, 1000, num_seeds=num_seeds, num_queries=200, seed_sd=0.1 * (num_seeds > 1)
+        1000, num_seeds=num_seeds, num_queries=200, seed_sd=0.1 * (num_seeds > 1)
     )
-    assert 0.935 <= covering <= 0.965
-
-
-def test_seeds_widen_the_interval_of_few_queries_by_the_factor_of_the_equation() -> None:
-    """sqrt(V / V_query) t(df) / t(Q - 1), with Q = 5."""
-    values = np.random.default_rng(4).random((3, 5)) + np.array([[0.0], [0.3], [0.5]])
-    mean, settings = values.mean(), {"confidence": 0.95, "resamples": 500, "seed": 1}
-    of_mean = variance(values.mean(axis=0), [values])
-    factor = (of_mean.total / of_mean.of_queries) ** 0.5
-    factor *= stats.t.ppf(0.975, of_mean.degrees_of_freedom) / stats.t.ppf(0.975, 4)
-    plain = bootstrap_interval(values.mean(axis=0, keepdims=True), **settings)
-    expected = [mean + factor * (limit - mean) for limit in plain]
-    assert bootstrap_interval(values, **settings) == pytest.approx(expected)
+    assert 0.935 <= covering <= 0.98
 
 
 def test_a_small_difference_of_all_queries_is_one() -> None:
     first = np.random.default_rng(4).random((1, 20))
     assert paired_tests([(first + 1e-6, first)], num_permutations=999, seed=1) == [1 / 999]
-
-
-def test_an_interval_of_queries_that_score_the_same_is_not_defined():
-    for values in (np.ones((1, 5)), np.zeros((3, 5)), np.array([[0.5]]), np.full((2, 6), 0.1)):
-        assert all(
-            math.isnan(limit) for limit in bootstrap_interval(values, confidence=0.95, resamples=9, seed=1)
-        )
 
 
 # --- Holm, detectable difference ----------------------------------------------------------------
@@ -434,6 +407,15 @@ def test_detectable_difference_where_seeds_alone_matter_is_that_of_students_t_tw
     limits = stats.t.ppf(1 - ALPHA / 30, 4) * spread
     multiplier = found / math.sqrt(of_difference.total)
     assert stats.norm.cdf(multiplier * spread[:, None] - limits).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_a_detectable_difference_is_one_that_the_measure_has_room_for():
+    generator = np.random.default_rng(25)
+    low, high = generator.random((1, 40)) < 0.3, generator.random((1, 40)) < 0.9
+    assert 0.2 < compared(high * 1.0, low * 1.0).detectable_difference < 0.7
+    assert math.isnan(compared(low * 1.0, high * 1.0).detectable_difference)
+    same = compared(low * 1.0, low * 1.0)  # nothing differs: what more queries would show is not 0
+    assert same.detectable_difference == pytest.approx(2.9 * math.sqrt(2 / 41 / 42), rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -501,18 +483,16 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
     p_values = [paired_test(systems[one], systems[other], **permutations) for one, other in PAIRS]
     assert [one.p_value for one in comparisons.values()] == p_values
     assert [one.holm_p_value for one in comparisons.values()] == holm(p_values)
-    resamples = {"confidence": 1 - ALPHA, "resamples": 500, "seed": 5}
     for name, cell in cells.items():
         np.testing.assert_equal((cell.mean, cell.sd), mean_and_sd(systems[name]))
-        interval = bootstrap_interval(systems[name], **resamples)
-        assert (cell.low, cell.high) == pytest.approx(interval, abs=1e-12)
+        assert (cell.low, cell.high) == interval(systems[name], confidence=1 - ALPHA, ends=(0.0, 1.0))
         assert cell.low < cell.mean < cell.high
     for (one, other), comparison in comparisons.items():
         first, second = systems[one], systems[other]
         assert comparison.difference == pytest.approx(first.mean() - second.mean(), abs=1e-15)
-        limits = difference_interval(first, second, **resamples)
-        assert (comparison.low, comparison.high) == pytest.approx(limits, abs=1e-12, nan_ok=True)
-        of_difference = variance(first.mean(axis=0) - second.mean(axis=0), [first, second])
+        assert (comparison.low, comparison.high) == difference_interval(first, second)
+        with_ends = np.append(significance._differences(first, second), (-1, 1))
+        of_difference = variance(with_ends, [first, second])
         assert comparison.detectable_difference == minimal_detectable_difference(
             of_difference, alpha=ALPHA / len(PAIRS), power=0.8, seed=5
         )
@@ -552,10 +532,8 @@ def test_the_same_seed_gives_the_same_table_and_another_seed_another():
         np.testing.assert_equal(
             [vars_of(one) for one in new.values()], [vars_of(one) for one in old.values()]
         )
-    other_cells, others = summaries(systems, PAIRS, **(SETTINGS | {"seed": 6}))
+    _, others = summaries(systems, PAIRS, **(SETTINGS | {"seed": 6}))
     assert others["backbone", "bm25"].p_value != comparisons["backbone", "bm25"].p_value
-    assert others["backbone", "bm25"].low != comparisons["backbone", "bm25"].low
-    assert other_cells["condenser"].low != cells["condenser"].low
 
 
 def vars_of(row):
@@ -586,7 +564,8 @@ def test_one_query_shows_no_difference(seeds):
     pair = ("first", "second")
     cells, comparisons = summaries({"first": first, "second": second}, [pair], **SETTINGS)
     assert cells["first"].mean == first.mean()
-    assert math.isnan(cells["first"].low) and math.isnan(comparisons[pair].low)
+    assert (cells["first"].low, cells["first"].high) == (0.0, 1.0)
+    assert (comparisons[pair].low, comparisons[pair].high) == (-1.0, 1.0)
     assert math.isnan(comparisons[pair].detectable_difference)
     assert comparisons[pair].verdict == "no difference shown"
 
@@ -614,5 +593,5 @@ def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_t
     ]
     assert len(pairs) == 19 + 18 + 17
     start = time.process_time()
-    summaries(systems, pairs, **(SETTINGS | {"resamples": 10_000, "permutations": 10_000}))
+    summaries(systems, pairs, **(SETTINGS | {"permutations": 10_000}))
     assert time.process_time() - start < 10
