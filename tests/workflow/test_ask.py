@@ -151,7 +151,13 @@ def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
             "systems/{}/embeddings/collection.1-of-2.manifest.json",
             "expected the manifest",
         ),
-        ("cocondenser-round1", "data/doc_ids.txt", "got those of other ids"),
+        ("cocondenser-round1", "data/doc_ids.txt", "doc_ids.txt: its bytes are not"),
+        ("cocondenser-round1", "data/collection.jsonl", "collection.jsonl: its bytes are not"),
+        (
+            "cocondenser-round1",
+            "systems/{}/embeddings/collection.1-of-2.npy",
+            "1-of-2.npy: its bytes are not",
+        ),
         ("bm25", "bm25/index.manifest.json", "expected the manifest of a finished result"),
     ],
 )
