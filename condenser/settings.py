@@ -14,6 +14,9 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 AUTO = "auto"  # a length of texts that is chosen by the collection: `condenser.data.lengths`
+LONGER_TEXTS = (  # what helps where a model has no text of a collection to learn from
+    "name longer texts by the key documents of the data set, or leave out the rows that start from this model"
+)
 LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 
 

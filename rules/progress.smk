@@ -119,7 +119,7 @@ class Progress(logging.Handler):
 
     def look_ahead(self, needed):
         """Learn how long the jobs will take: by the benchmarks of an earlier run, else by the plan."""
-        for key, rule, seconds in planned_seconds(needed):
+        for key, rule, seconds, _ in planned_seconds(needed):
             self.forecast.plan(key, rule, seconds)
         for name in names_behind(needed):
             took = forecasts.measured_before(manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name))
@@ -224,7 +224,7 @@ def names_behind(needed):
 
 
 def planned_seconds(needed):
-    """What the plan says of these jobs and those behind them: key, rule and seconds."""
+    """What the plan says of these jobs and those behind them: key, rule, seconds, and what they lack."""
     described = planned_jobs.describe_jobs(names_behind(needed), specs=SPECS, is_counted=True, is_timed=False)
     return forecasts.planned_seconds(
         planned_jobs.jobs_of(described),
@@ -235,8 +235,9 @@ def planned_seconds(needed):
 
 
 def hours_of(needed):
-    """How long the jobs take by the plan, for the end of a dry run."""
-    planned = {key: seconds for key, _, seconds in planned_seconds(needed)}
+    """How long the jobs take by the plan, and which lack texts, for the end of a dry run."""
+    plans = list(planned_seconds(needed))
+    planned = {key: seconds for key, _, seconds, _ in plans}
     keys = [key_of(job.rule.name, job.wildcards_dict) for job in needed]
     known = [planned[key] for key in keys if key in planned]
     if not known:
@@ -244,7 +245,8 @@ def hours_of(needed):
     num_unknown = len(keys) - len(known)
     lacks = f", {num_unknown} of unknown cost" if num_unknown else ""
     machine = forecasts.nominal_machine(config.compute.device)
-    return (
+    lacking = "".join(f"{lacks}\n" for key, *_, lacks in plans if lacks and key in keys)
+    return lacking + (
         f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} jobs{lacks}, one "
         "after the other). For this machine, make results/<dataset>/<table>.plan.tsv."
     )

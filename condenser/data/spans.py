@@ -14,6 +14,7 @@ from jaxtyping import Bool, Int
 
 from condenser.data.randomness import uniforms
 from condenser.data.tokens import TokenShards
+from condenser.settings import LONGER_TEXTS
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def span_documents(shards: TokenShards, *, min_tokens: int) -> SpanDocuments:
     if len(rows) < 2:
         raise ValueError(
             f"expected at least 2 documents of {2 * min_tokens} tokens or more, got {len(rows)} among "
-            f"{shards.num_rows}. Lower min_span_tokens, or use a corpus of longer texts."
+            f"{shards.num_rows}. Lower min_span_tokens, {LONGER_TEXTS}."
         )
     return SpanDocuments(rows, starts[rows], lengths[rows], shards.num_rows - len(rows))
 

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import LARGEST, Block, Count, NotNegative, Positive, Pretraining, Share, Whole
+from condenser.settings import (
+    LARGEST,
+    LONGER_TEXTS,
+    Block,
+    Count,
+    NotNegative,
+    Positive,
+    Pretraining,
+    Share,
+    Whole,
+)
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards
@@ -149,14 +159,18 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     shortest, longest = settings.span_tokens
     short, long = (settings.min_span_tokens + shortest) / 2, (shortest + longest) / 2
     target = settings.short_probability * short + (1 - settings.short_probability) * long
-    span = (documents / 2).clip(max=target).mean()
-    return data.training(
+    span = (documents / 2).clip(max=target).mean() if len(documents) else target
+    work = data.training(
         settings,
         model,
         [(2, span + 2)],
         num_items=texts.count * len(documents) / len(texts.bodies),
         num_logits=((model.num_head_layers > 0) + (settings.late_mlm_weight > 0)) * settings.mask_probability,
     )
+    if not len(documents):
+        least = f"{2 * settings.min_span_tokens} tokens, room for two spans"
+        work["lacks"] = f"no text has {least}: lower min_span_tokens, {LONGER_TEXTS}"
+    return work
 
 
 def _head_shape(initial: Path) -> dict[str, int]:

@@ -24,7 +24,7 @@ from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
-from condenser.settings import Pretraining
+from condenser.settings import LONGER_TEXTS, Pretraining
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import contrastive_backward
@@ -102,7 +102,7 @@ def pretraining(
         counts = ", ".join(f"{name} {count}" for name, count in training.counts.items())
         raise ValueError(
             f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
-            f"({counts}). Look at the collection."
+            f"({counts}). {LONGER_TEXTS.capitalize()}."
         )
     encoder = nn.ModuleList(filter(None, (training.model.backbone, training.model.projection)))
     start = copied_weights(encoder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +83,8 @@ def measured_before(manifest: str, benchmark: str | None, *, spec: Mapping[str, 
 
 def planned_seconds(
     jobs: Sequence[Job], tables: Tables, *, device: str, threads: int
-) -> Iterator[tuple[str, str, float]]:
-    """What the plan says of jobs, on a nominal machine: arguments of `Forecast.plan`.
+) -> Iterator[tuple[str, str, float, str]]:
+    """What the plan says of jobs, on a nominal machine: arguments of `Forecast.plan`, and what a job lacks.
 
     Args:
         device: `compute.device`: auto, cpu or cuda.
@@ -95,4 +96,7 @@ def planned_seconds(
         with contextlib.suppress(ValueError, LookupError, OSError):
             if (work := work_of(job, data)) is not None:
                 seconds = sum(tables.seconds_by_rate(job.rule, work, machine, threads=threads).values())
-                yield key_of(job.rule, job.wildcards), job.rule, seconds
+                name, lacks = " ".join([job.rule, *job.wildcards.values()]), work.get("lacks")
+                lacks = f"{name}: by the plan {lacks}." if lacks else ""
+                if isfinite(seconds):  # no clock can show another
+                    yield key_of(job.rule, job.wildcards), job.rule, seconds, lacks

@@ -108,7 +108,7 @@ def _row(job: Job, data: Data, *, threads: int) -> Row:
     row |= {column: work.get(column, 0) for column in _AMOUNTS}
     row["flops"] += work.get("fp32_flops", 0)
     row["memory_bytes"] += data.tables.assumption("process_bytes")
-    return row | {"assumption": _each_once([*data.assumptions, work.get("note")])}
+    return row | {"assumption": _each_once([*data.assumptions, work.get("note"), work.get("lacks")])}
 
 
 def _sum(name: str, rows: Sequence[Row]) -> Row:

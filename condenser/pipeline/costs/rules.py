@@ -6,7 +6,7 @@ A rule has the function of its name, `(job, data) -> work`, as a kind has its `c
 - `flops` (in the device's precision), `fp32_flops` and anything else, such as `hits` or `pairs`, take time
   at the rates of rates.tsv;
 - `launches`, passes of a layer through a chunk, take time on a GPU where they are slower than its `flops`;
-- `note` is a remark for the plan's last column.
+- `note` is a remark for the plan's last column, and `lacks` says why the job will find no texts.
 """
 
 from __future__ import annotations

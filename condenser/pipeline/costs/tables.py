@@ -16,7 +16,7 @@ Rate = tuple[str, str]  # basis (measured, scaled or stated), then rule, kind an
 # Columns of the key, which come first.
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 1}
 _PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
-_TIMELESS = ("tokens", "launches", "bytes_on_disk", "memory_bytes", "note")  # of most rules
+_TIMELESS = ("tokens", "launches", "bytes_on_disk", "memory_bytes", "note", "lacks")  # of most rules
 
 
 @dataclass(frozen=True)

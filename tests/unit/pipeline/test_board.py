@@ -190,7 +190,7 @@ def test_the_plan_of_each_job_is_known_unless_its_rule_has_no_cost(root: Path) -
     tables = Tables(root / "condenser" / "pipeline" / "costs" / "tables")
     # a start alone: rates.tsv has 2.0 a second of subset, and 1.6 of table
     forecast = Forecast()
-    for planned in planned_seconds(jobs, tables, device="cpu", threads=2):
+    for *planned, _ in planned_seconds(jobs, tables, device="cpu", threads=2):
         forecast.plan(*planned)
     subset, figure, table = (key_of(job.rule, job.wildcards) for job in jobs)
     forecast.took(subset, 0.5)  # the machine of the plan

@@ -47,6 +47,7 @@ from condenser.model.text_vector import TextVector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs import texts as cost_texts
 from condenser.pipeline.costs.data import Data, checkpoint_shape
+from condenser.pipeline.costs.forecast import planned_seconds
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device, product_rate
 from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
@@ -391,6 +392,20 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
     # eight epochs; the graphs of 8,192 texts do not fit together, so every text is encoded once more before
     assert row["flops"] == pytest.approx(4 * 8 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=MORE)
     assert row["assumption"] == "official collection, 75 tokens each; with the gradient cache"
+
+
+def test_the_plan_of_short_texts_says_which_models_lack_texts_and_what_helps(
+    adapt: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, short = Data.passages, {"lengths": np.full(9, 7.0), "title_tokens": 0.0}
+    monkeypatch.setattr(Data, "passages", lambda self, job: replace(whole(self, job), **short))
+    rows = plan(adapt, dataset="msmarco")
+    assert all(np.isfinite(row["seconds"]) for row in rows.values())
+    assert (
+        "32 tokens, room for two spans: lower min_span_tokens, " in rows["pretrain cocondenser"]["assumption"]
+    )
+    lacks = [why for *_, why in planned_seconds(adapt, tables, device="cpu", threads=1) if why]
+    assert any(why.startswith("pretrain msmarco ict: by the plan no text seems to have two") for why in lacks)
 
 
 def test_an_epoch_of_a_distillation_has_each_taught_query_with_its_first_hits(adapt: list[Job]) -> None:

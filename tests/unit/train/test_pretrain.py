@@ -331,12 +331,24 @@ def test_updates_are_those_of_the_epochs_that_they_come_to(
     assert [record["epoch"] for record in losses(tmp_path / "most")] == sorted([0, 1, 2] * (steps // 3))
 
 
-def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        (
+            "condenser",
+            "",
+            r"got none in 1 rows \(rows_without_text 1, blocks 0, .*\)\. Name longer texts by the",
+        ),
+        ("cocondenser", "salt", r"Lower min_span_tokens, name longer texts by the key documents of the data"),
+    ],
+)
+def test_a_collection_without_text_is_refused_with_a_way_on(
+    files: Files, tmp_path: Path, kind: str, text: str, said: str
+) -> None:
     prefix = tmp_path / "empty"
-    write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
-    said = r"expected texts to pre-train on, got none in 1 rows \(rows_without_text 1, blocks 0, "
+    write_token_shard([("title", text)], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
     with pytest.raises(ValueError, match=said):
-        train("condenser", files, tmp_path / "out", **_collection(tmp_path, [prefix], ["d1"]))
+        train(kind, files, tmp_path / "out", **_collection(tmp_path, [prefix], ["d1"]))
 
 
 def test_the_seed_and_nothing_else_decides_the_result(files: Files, tmp_path: Path) -> None:
