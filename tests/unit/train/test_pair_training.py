@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from small_trainings import (
+    OPTIMISER,
     PASSAGE_LENGTH,
     QUERY_LENGTH,
     RETRIEVER,
     example_rows,
     losses,
     prepare,
+    run_of,
     sharpen,
     train,
 )
@@ -21,7 +24,8 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from condenser.data.batches import step_items
 from condenser.files import read_json, write_json
 from condenser.model.crossencoder import CrossEncoder
-from condenser.train.examples import draw_passages
+from condenser.train.crossencoder import crossencoder_training
+from condenser.train.examples import TrainingFiles, draw_passages
 
 SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
 
@@ -57,3 +61,13 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
         positives[:, 0] = 1
         expected = torch.nn.BCELoss()(of_queries.sigmoid(), positives)
     assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize(("passage", "fits"), [(53, True), (54, False)])
+def test_a_pair_may_take_all_positions_and_no_more(tmp_path: Path, passage: int, fits: bool) -> None:
+    """12 tokens and 53 share a [CLS], so that they are 64."""
+    files = prepare(tmp_path, dropout=0.0)
+    lengths = {"query": 12, "passage": passage}
+    run = run_of("crossencoder", tmp_path / "out", {**OPTIMISER, **RETRIEVER, "tied": True}, lengths=lengths)
+    with nullcontext() if fits else pytest.raises(ValueError, match=r"\(65 tokens with specials\), got 64"):
+        crossencoder_training(TrainingFiles([files.examples], files.texts), files.backbone, run)

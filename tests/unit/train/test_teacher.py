@@ -42,6 +42,20 @@ def test_the_passage_of_a_query_can_be_left_out(tmp_path: Path) -> None:
     assert rows.passages.tolist() == [[20, 30], [30, 10]]  # d1 is a hit of q2
 
 
+def test_the_passage_of_a_query_can_be_left_out_where_documents_are_split(tmp_path: Path) -> None:
+    """The query is named as its passage, whose hit is named as the document."""
+    hits = [ScoredDoc("a#2", name[0], -rank, name) for rank, name in enumerate(("a#2", "b#1", "c#1"))]
+    write_run(tmp_path / "run", hits, system="teacher")
+    rows = read_taught_rows(
+        tmp_path / "run",
+        query_rows={"a#2": 0},
+        doc_rows={"a#2": 4, "b#1": 5, "c#1": 6},
+        passages_per_query=2,
+        with_own_passage=False,
+    )
+    assert rows.passages.tolist() == [[5, 6]]
+
+
 def test_of_a_document_that_is_split_its_best_passage_is_taken(tmp_path: Path) -> None:
     hits = [ScoredDoc("q2", "a", 2.0, "d3#1"), ScoredDoc("q2", "b", 1.0, "d1#2")]
     write_run(tmp_path / "run", hits, system="teacher")
