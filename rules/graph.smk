@@ -18,7 +18,7 @@ def rule_of(rule_name, wildcards):
 def inputs_of(rule_name, wildcards):
     """The input files of a job."""
     files, *_ = rule_of(rule_name, wildcards).expand_input(wildcards)
-    return [str(file) for file in files]
+    return specs.files_read(files)
 
 
 def manifest_of(rule_name, wildcards):
@@ -123,7 +123,8 @@ def counted_jobs(wildcards):
 
 
 @functools.lru_cache(1)
-def _state(dataset):
+def state_of(dataset):
+    """The file on what had been made of a data set at the last look."""
     return write_state(
         Path(WORK, "report"),
         Path("results"),
@@ -136,6 +137,19 @@ def _state(dataset):
     )
 
 
-def state_of(wildcards):
+def look_at_results(dataset):
     """The file on what has been made of a data set so far."""
-    return _state(wildcards.dataset)
+    state_of.cache_clear()  # Snakemake asks again once a report's inputs have been made
+    return state_of(dataset)
+
+
+def asked_besides_reports():
+    """The results that Snakemake was asked for, without reports."""
+    targets = workflow.dag_settings.targets if workflow.dag_settings else ()
+    files = [
+        os.path.relpath(file)
+        for target in targets
+        for file in (workflow.get_rule(target).input if workflow.is_rule(target) else [target])
+        if isinstance(file, str)
+    ]
+    return sorted(file for file in files if (job := owner_of(file)) and job[0] != "report")

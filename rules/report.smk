@@ -1,4 +1,5 @@
-# Needs: nothing. Makes: the report of a data set, one page of what has been made so far.
+# Needs: nothing. Makes: the report of a data set, one page of what has been made so far. What Snakemake is asked
+# for together with it is made first.
 #
 # What it reads is no input: Snakemake would make it, and a report only shows what is there. The rule finds it
 # and lists it in a file, the param `counted`; Snakemake makes the report again where that file is another
@@ -11,6 +12,7 @@ PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
 rule report:
     input:
         page=[str(PAGE / f"{name}") for name in ("page.html.j2", "report.css", "report.js")],
+        after=lambda wildcards: asked_besides_reports(),
     output:
         report=report(
             "results/{dataset}/report.html",
@@ -32,8 +34,8 @@ rule report:
             "report",
             settings=["report"],
             packages=["jinja2", "matplotlib", "numpy"],
-            options=lambda wildcards, threads, resources: {"counted": state_of(wildcards)},
+            options=lambda wildcards, threads, resources: {"counted": look_at_results(wildcards.dataset)},
         ),
-        counted=lambda wildcards: state_of(wildcards),
+        counted=lambda wildcards: state_of(wildcards.dataset),
     shell:
         RUN

@@ -119,7 +119,7 @@ class Specs:
         def command_of(wildcards: Any, input: Any, output: Any, threads: int, resources: Any) -> str:
             names = {**fixed, **dict(wildcards.items())}
             try:
-                spec = self.spec(rule, names, inputs=list(input))
+                spec = self.spec(rule, names, inputs=files_read(input))
             except (LookupError, ValueError) as error:
                 raise SystemExit(f"error: {rule}: {error}") from None
             given = dict(options(wildcards, threads, resources) if callable(options) else options or {})
@@ -266,8 +266,21 @@ def _key(rule: str, wildcards: Mapping[str, str]) -> _Key:
 
 
 def _by_name(files: Any) -> dict[str, str | list[str]]:
-    """The files of a job by name, one or a list."""
-    return {name: given if isinstance(given, str) else list(given) for name, given in files.items()}
+    """The files of a job by name, one or a list, without those that it does not read."""
+    return {
+        name: given if isinstance(given, str) else list(given)
+        for name, given in files.items()
+        if name != "after"
+    }
+
+
+def files_read(inputs: Any) -> list[str]:
+    """The input files of a job. Those that the rule names `after` are only made before it."""
+    return [
+        str(file)
+        for given in _by_name(inputs).values()
+        for file in ([given] if isinstance(given, str) else given)
+    ]
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

@@ -87,11 +87,20 @@ def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callab
     assert num_made > 20  # all but the report are of one run
     asked.unlink()
     Path(f"{asked}.manifest.json").unlink()
-    assert started_rules(finished(folder, target="results/tiny/table2.tsv", cores=1)) == {"table"}
+    said = finished(folder, "./results/tiny/table2.tsv", target=REPORT, cores=2)
+    assert started_rules(said) == {"table", "report"}
+    last_run = "It made 1 result in", f"and reused {num_made - 1} of earlier runs."
+    text = (folder / REPORT).read_text()
+    assert all(words in text for words in last_run) and "results/tiny/table2.tsv</code>" in text
+    assert not any(
+        "table2" in file for file in read_json(folder / f"{REPORT}.manifest.json")["spec"]["lineage"]
+    )
+    assert started_rules(finished(folder, "-n", target=REPORT, cores=2)) == set()  # alone
     shutil.rmtree(folder / ".snakemake")  # no record but the manifests
+    Path(folder / REPORT).unlink()
     finished(folder, target=REPORT, cores=1)
     text = (folder / REPORT).read_text()
-    assert "It made 1 result in" in text and f"and reused {num_made - 1} of earlier runs." in text
+    assert all(words in text for words in last_run)
 
 
 def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None:
