@@ -88,7 +88,7 @@ def training(
 
     The loss is `contrastive_weight` times the contrastive loss of the vectors of all 2n spans
     (eq. 6) plus `mlm_weight` times the Condenser's losses. Eq. 7 averages both over the spans, 1:1. Its
-    MLM term is a mean over a span's masked tokens first; ours is the mean over all masked tokens of the
+    MLM term is a sum over a span's masked tokens (eq. 3, 5); ours is the mean over all masked tokens of the
     batch, as in the authors' code without the gradient cache. With it, their code adds the mean of each chunk
     times its rows over the batch's documents. One chunk thus weighs the MLM term exactly 2. With several,
     a chunk counts by its rows and not by its masked tokens: compared with the mean over all masked tokens,

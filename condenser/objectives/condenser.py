@@ -50,7 +50,7 @@ def training(
     """The Condenser of `initial`, with a new head where it has none, and its two MLM losses.
 
     The loss is the head's masked language modelling loss plus `late_mlm_weight` times the last
-    layer's, each the mean over all masked tokens of the whole batch (eq. 11).
+    layer's (eq. 11), each the mean over all masked tokens of the whole batch; eq. 9 and 10 are sums.
     """
     from condenser.model.pretraining import Condenser
     from condenser.train.pretrain import condenser_losses
