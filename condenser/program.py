@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import getpass
 import logging
 import os
 import re
@@ -11,10 +13,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from unicodedata import bidirectional, category
 from urllib.request import getproxies
 
 log = logging.getLogger("condenser")
+
+HOME = Path(".snakemake", "home")
+"""The home of a user who has none that can be written."""
 
 CONTROLLER_VARIABLE = "CONDENSER_CONTROLLER"
 """Set by the workflow for its programs: the process that waits for their results."""
@@ -80,6 +86,30 @@ def _tell(text: str) -> None:
     print(printable(without_passwords(text)), file=sys.stderr)
 
 
+def give_home(folder: Path) -> None:
+    """Give a user whose caches cannot be written `folder` as home, and one without a name a name.
+
+    Snakemake and libraries end with a traceback where they can write no cache, or find no user.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    try:
+        getpass.getuser()
+    except (KeyError, OSError):  # no entry in /etc/passwd, as in many containers
+        os.environ["LOGNAME"] = f"user{os.getuid()}"
+    with contextlib.suppress(OSError, RuntimeError):  # the second: there is no home
+        caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        models = caches / "huggingface"
+        if os.access(models, os.R_OK):  # also where none can be added
+            os.environ.setdefault("HF_HOME", str(models))
+        (caches / "snakemake").mkdir(parents=True, exist_ok=True)
+        if os.access(caches / "snakemake", os.W_OK):
+            return
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.update(HOME=str(folder.absolute()), XDG_CACHE_HOME=str(folder.absolute() / ".cache"))
+
+
 def run(main: Callable[[], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
@@ -93,6 +123,7 @@ def run(main: Callable[[], None]) -> None:
     for noisy in ("httpx", "httpx2", "transformers", "faiss", "faiss.loader"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    give_home(HOME)
     if CONTROLLER_VARIABLE in os.environ:
         _end_with(int(os.environ[CONTROLLER_VARIABLE]))
     try:

@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from condenser import program
 from condenser.program import printable
 
 PROGRAMS_KEY = "__use_yte__"
@@ -228,8 +229,12 @@ def main() -> None:
     """Start Snakemake, unless its command line has a fault. Ctrl-C before the first job is status 130."""
     try:
         check(sys.argv[1:])
-    except (ValueError, OSError) as error:
+        program.give_home(program.HOME)
+    except ValueError as error:
         sys.exit(printable(f"error: {error}"))
+    except OSError as error:
+        place = f"{error.filename}: {error.strerror}"
+        sys.exit(printable(f"error: {place}. Set HOME to a folder that you may write to."))
     interrupted = Interrupted()
     signal.signal(signal.SIGINT, interrupted)
     try:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import pwd
 import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from condenser import program
 from condenser.program import check_proxies, is_out_of_memory, printable
 
 
 def test_a_stop_while_python_ends_says_nothing_odd() -> None:
-    program = "import atexit, os, signal; from condenser import program; program.run(lambda: None); "
-    program += "atexit.register(os.kill, os.getpid(), signal.SIGTERM)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    code = "import atexit, os, signal; from condenser import program; program.run(lambda: None); "
+    code += "atexit.register(os.kill, os.getpid(), signal.SIGTERM)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
 
 
@@ -181,3 +185,34 @@ def test_the_password_of_a_proxy_is_said_nowhere(root: Path, how: str) -> None:
     assert "et@" not in done.stderr.replace("***@", "") and "se:cr" not in done.stderr.partition("\n")[0]
     if how != "a defect":  # whose traceback shows the line of this test
         assert "se:cr" not in done.stderr
+
+
+@pytest.mark.parametrize("home", ["/proc/nothing", None])
+def test_a_user_without_a_home_or_a_name_gets_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    def no_entry(*_: object) -> NoReturn:
+        raise KeyError
+
+    monkeypatch.setattr(os, "environ", {"HOME": home} if home else {})
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    program.give_home(tmp_path / "home")
+    assert Path.home() == tmp_path / "home" and Path.home().is_dir()
+    assert getpass.getuser() == f"user{os.getuid()}"
+
+
+def test_a_home_that_can_be_written_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"HOME": str(tmp_path / "new"), "USER": "somebody"})
+    program.give_home(tmp_path / "other")
+    assert os.environ == {"HOME": str(tmp_path / "new"), "USER": "somebody"}
+
+
+def test_models_in_a_home_that_can_only_be_read_stay_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache" / "huggingface").mkdir(parents=True)
+    (tmp_path / "cache" / "snakemake").touch()
+    monkeypatch.setattr(os, "environ", {"XDG_CACHE_HOME": str(tmp_path / "cache"), "USER": "somebody"})
+    program.give_home(tmp_path / "other")
+    assert os.environ["HOME"] == str(tmp_path / "other")
+    assert os.environ["HF_HOME"] == str(tmp_path / "cache" / "huggingface")
