@@ -136,6 +136,8 @@ def in_plain_words(record):
         record.input = record.output = record.shellcmd = None
     if error == "MissingRuleException" and (file := NO_RULE.search(text)):
         record.msg = f"error: {file[1]}: {why_no_rule(file[1])}"
+    if place := NOT_WRITTEN.search(text):
+        record.msg = f"error: {place[2]}: {place[1]}. A job writes there: correct that, or run in a copy."
     if text.endswith("At least one job did not complete successfully."):
         record.msg = "\n".join(dict.fromkeys(ERRORS)) or text
     if text.startswith("This was a dry-run"):
@@ -146,6 +148,9 @@ def in_plain_words(record):
 
 ERRORS = []  # of the failed jobs
 NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use")
+NOT_WRITTEN = re.compile(
+    r"\n(?:PermissionError|OSError): \[Errno \d+\] (.+?): '(.+)'\s*\Z"
+)  # by Snakemake itself
 ADVICE = "Some jobs were triggered by provenance", "Rules with provenance triggered"
 
 

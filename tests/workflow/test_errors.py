@@ -77,3 +77,31 @@ def test_it_runs_in_another_folder_and_refuses_an_absolute_path(root: Path, tmp_
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     said = last_line(table, *snakefile, *overlay, cwd=tmp_path)
     assert said.endswith(f"({tmp_path / 'config.yaml'} is read in place of the workflow's own.)")
+
+
+SAID = """
+import logging
+
+include: {include!r}
+
+record = logging.makeLogRecord({{"msg": {text!r}}})
+in_plain_words(record)
+print(record.msg)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WorkflowError:\nFailed to create output directory a/b.\nPermissionError: [Errno 13] {}: 'a'",
+        "Traceback (most recent call last):\n\n    os.remove(file)\n\nOSError: [Errno 30] {}: 'a'\n",
+    ],
+)
+def test_what_snakemake_cannot_write_is_one_line(root: Path, tmp_path: Path, text: str) -> None:
+    include = str(root / "rules" / "snakemake.smk")
+    (tmp_path / "Snakefile").write_text(SAID.format(include=include, text=text.format("Not allowed")))
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", "--cores", "1"],
+        cwd=tmp_path, stdout=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert "error: a: Not allowed. A job writes there: correct that, or run in a copy.\n" in done.stdout
