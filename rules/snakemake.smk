@@ -139,7 +139,7 @@ def in_plain_words(record):
     if place := NOT_WRITTEN.search(text):
         record.msg = f"error: {place[2]}: {place[1]}. A job writes there: correct that, or run in a copy."
     if text.endswith("At least one job did not complete successfully."):
-        record.msg = "\n".join(dict.fromkeys(ERRORS)) or text
+        record.msg = "\n".join(dict.fromkeys([*ERRORS, *STOPPED])) or text
     if text.startswith("This was a dry-run"):
         say_what_changed()
     is_advice = text.startswith(ADVICE)
@@ -147,6 +147,7 @@ def in_plain_words(record):
 
 
 ERRORS = []  # of the failed jobs
+STOPPED = []  # the last line after Ctrl-C
 NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use")
 NOT_WRITTEN = re.compile(
     r"\n(?:PermissionError|OSError): \[Errno \d+\] (.+?): '(.+)'\s*\Z"
@@ -220,6 +221,9 @@ def take_signals():
 
 def interrupt(*_):
     signal.signal(signal.SIGINT, end_at_once)
+    boards_shown = (board for handler in logger.handlers if (board := getattr(handler, "board", None)))
+    done = [board.summary().partition(",")[0] for board in boards_shown]
+    STOPPED.append(f"{': '.join(['Stopped', *done])}. The same command resumes.")
     raise KeyboardInterrupt
 
 

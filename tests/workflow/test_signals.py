@@ -129,6 +129,20 @@ def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(
         assert "Traceback" not in words and words.count("Interrupted again: not waiting") == 1, words
 
 
+def test_the_last_line_after_an_interrupt_says_that_the_same_command_resumes(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Snakefile").write_text(
+        f"include: {str(root / 'rules' / 'snakemake.smk')!r}\n"
+        "rule made:\n    output: 'made'\n    shell: 'kill -INT $PPID; sleep 1; false'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "--cores", "1"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0 and done.stdout.endswith("Stopped. The same command resumes.\n"), done.stdout
+
+
 def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     words = [sys.executable, "-m", "condenser.pipeline.command_line", *command()[3:]]
