@@ -33,6 +33,21 @@ def test_rows_without_fine_tuning_need_no_train_query(graph: Graph) -> None:
     assert sum(job.startswith("metrics ") for job in jobs) == 11
 
 
+def test_a_table_reads_the_counts_behind_its_rows(load: Load) -> None:
+    mine = {"source": "beir", "path": "tests/data/tiny"}
+    graph = load({"datasets": {"mine": mine}}, configfile="configs/tiny.yaml")
+    (table,) = (job for job in graph.jobs("results/mine/table2.tsv") if job.startswith("table "))
+    manifests = {file for file in graph.inputs(table) if file.endswith(".manifest.json")}
+    assert not [file for file in manifests if "run.train" in file]
+    assert {
+        "results/mine/models/cocondenser.manifest.json",
+        "results/mine/systems/bm25/seed42/examples.jsonl.manifest.json",
+        "results/mine/systems/bm25/untrained/run.dev.trec.manifest.json",
+        "results/mine/systems/cocondenser-round2/seed42/model.manifest.json",
+        "results/mine/systems/cocondenser-round2/seed42/embeddings/collection.0-of-2.manifest.json",
+    } <= manifests
+
+
 @pytest.mark.parametrize("dataset", ["texts", "hub"])
 def test_without_queries_a_table_makes_the_models_of_its_rows_and_the_index(
     graph: Graph, dataset: str
