@@ -51,18 +51,30 @@ help:
 
 setup: $(READY)
 
+# For these, requirements.lock has hashes. A torch that is built for CUDA also needs requirements-cuda.lock.
+HAS_HASHES := import sys, platform; sys.exit(not ((3, 11) <= sys.version_info[:2] <= (3, 14) \
+  and platform.system() == "Linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"))
+PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check
+
 # .venv may be a link to the environment of another checkout: that must keep its own package, and have the versions
 # that are pinned here. (Without an index pip succeeds only if there is nothing to install.)
 $(READY): requirements.lock pyproject.toml
 ifneq ($(shell readlink .venv),)
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --requirement requirements.lock \
+	@$(PIP) --no-deps --no-index --requirement requirements.lock \
 	  || { echo "error: .venv: expected the versions of requirements.lock, which the linked environment lacks. Remove the link."; exit 1; }
 else
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try make PYTHON=python3.12 ...")'
 	@echo "Setting up .venv (once; some minutes) ..."
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@if .venv/bin/python -c '$(HAS_HASHES)'; then \
+	  $(PIP) --no-deps --require-hashes --requirement requirements.lock || exit 1; \
+	  ! .venv/bin/python -m pip check | grep -q '^torch ' || \
+	    $(PIP) --no-deps --require-hashes --requirement requirements-cuda.lock; \
+	else \
+	  echo "(requirements.lock has no hashes of this platform: its packages are not compared with them)"; \
+	  sed 's/ --hash.*//' requirements.lock > .venv/requirements.txt && $(PIP) --requirement .venv/requirements.txt; \
+	fi
+	@$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 endif
 

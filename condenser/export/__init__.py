@@ -25,5 +25,5 @@ def refuse_missing_packages() -> None:
     if missing:
         raise ValueError(
             f"export: expected the packages of the extra 'export', got none of {', '.join(missing)}. "
-            "Run `make setup`, or `pip install -c requirements.lock '.[export]'`."
+            "Run `make setup`."
         )

@@ -49,6 +49,47 @@ def test_an_environment_that_was_made_without_pip_is_made_again(root: Path, tmp_
     assert (tmp_path / "asked").read_text().splitlines()[-1] == "-m venv .venv"
 
 
+TOLD = """#!/bin/sh
+echo "$@" >> told
+case "$*" in *check) echo "torch 2 requires cuda, which is not installed.";; *"$REFUSED"*) exit 1;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("refused", "asked"),
+    [
+        (
+            "nothing",
+            ["--require-hashes --requirement requirements.lock", "requirements-cuda.lock", "--editable ."],
+        ),
+        ("requirements.lock", ["--require-hashes --requirement requirements.lock"]),
+        ("import sys, platform", [".venv/requirements.txt", "--editable ."]),
+    ],
+)
+def test_setup_compares_packages_with_the_hashes_of_the_lock(
+    root: Path, tmp_path: Path, refused: str, asked: list[str]
+) -> None:
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(root / name, tmp_path)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "pip"):
+        (tmp_path / ".venv" / "bin" / name).write_text(TOLD)
+        (tmp_path / ".venv" / "bin" / name).chmod(0o755)
+    done = subprocess.run(
+        ["make", "setup"],
+        env={**os.environ, "REFUSED": refused},
+        cwd=tmp_path,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode == 0) is (refused != "requirements.lock")
+    installed = [line for line in (tmp_path / "told").read_text().splitlines() if " install " in line]
+    assert len(installed) == len(asked)
+    assert all(line.endswith(words) for line, words in zip(installed, asked, strict=True))
+    if refused == "import sys, platform":  # a platform whose files have no hashes here
+        assert "--hash" not in (tmp_path / ".venv" / "requirements.txt").read_text()
+
+
 def made(root: Path, folder: Path, *arguments: str) -> str:
     """What `make` runs in place of Python: a line of its words."""
     (folder / ".venv" / "bin").mkdir(parents=True)

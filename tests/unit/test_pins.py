@@ -27,9 +27,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def pins(root: Path, name: str = "requirements.lock") -> list[str]:
+    lines = (root / name).read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 def locked(root: Path) -> dict[str, str]:
-    lines = (root / "requirements.lock").read_text().splitlines()
-    pairs = [line.split("==") for line in lines if line and not line.startswith("#")]
+    pairs = [line.split()[0].split("==") for line in pins(root)]
     assert all(len(pair) == 2 for pair in pairs), "every line of the lock pins one version"
     return {normal(name): version for name, version in pairs}
 
@@ -100,6 +104,14 @@ def kinds_of(specs: list[dict[str, Any]]) -> set[str]:
         if named & (all_of := {kinds.module_name(folder, name) for name in kinds.names(folder)})
         for module in all_of
     }
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-cuda.lock"])
+def test_every_pin_has_hashes(root: Path, name: str) -> None:
+    lines = pins(root, name)
+    assert len(lines) > 10
+    for line in lines:
+        assert re.fullmatch(r"[\w.-]+==[\w.]+( --hash=sha256:[0-9a-f]{64})+", line), line
 
 
 def test_every_dependency_is_locked(root: Path) -> None:
