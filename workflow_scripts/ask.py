@@ -62,7 +62,7 @@ def main() -> None:
     elif args.query is None:
         from condenser.live.terminal import shown_systems
 
-        print("\n".join(shown_systems(known)))
+        print("\n".join(map(program.printable, shown_systems(known))))
     else:
         from condenser.live.terminal import shown_answer
 
@@ -72,7 +72,7 @@ def main() -> None:
         answer = systems.answer(asked, args.query, args.depth)
         lines = shown_answer(asked, answer, columns=shutil.get_terminal_size().columns)
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
-        print("\n".join(lines))
+        print("\n".join(map(program.printable, lines)))
 
 
 if __name__ == "__main__":

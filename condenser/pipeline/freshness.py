@@ -15,6 +15,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_file, write_json
 from condenser.manifest import SUFFIX, record_of, sealed, sound_record
+from condenser.program import printable
 
 _SAID = {  # by part of a spec; what was edited stands before what follows from it, other parts before all
     "config": "setting {name} of {rule}: {old} -> {new}",
@@ -52,9 +53,9 @@ class Freshness:
             return changed
         missing = [file for file in record.outputs if not file.exists()]
         if 0 < len(missing) < len(record.outputs):  # not cleared away as a whole
-            return [f"{file} is missing" for file in missing]
+            return [printable(f"{file} is missing") for file in missing]
         return [
-            f"{file} was made again, with other bytes"
+            printable(f"{file} was made again, with other bytes")
             for file, digest in record.inputs.items()
             if self._digest(file) not in (None, digest)
         ]
@@ -76,11 +77,13 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     before, now, order = _leaves(old), _leaves(new), ["", *_SAID]
     changed = {leaf for leaf in {*before, *now} if before.get(leaf) != now.get(leaf)}
     return [
-        _SAID.get(part, "{name}: {old} -> {new}").format(
-            name=name,
-            rule=new.get("rule", ""),
-            old=before.get((part, name), "absent"),
-            new=now.get((part, name), "absent"),
+        printable(
+            _SAID.get(part, "{name}: {old} -> {new}").format(
+                name=name,
+                rule=new.get("rule", ""),
+                old=before.get((part, name), "absent"),
+                new=now.get((part, name), "absent"),
+            )
         )
         for part, name in sorted(changed, key=lambda leaf: (order.index(leaf[0]), leaf[1]))
     ]

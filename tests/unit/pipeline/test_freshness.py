@@ -33,6 +33,12 @@ def test_a_changed_setting_is_named_and_nothing_where_none_is(tmp_path: Path) ->
     assert changes(result, EDITED) == ["setting shards of tokens: 1 -> 2"]
 
 
+def test_no_text_of_a_manifest_steers_the_terminal(tmp_path: Path) -> None:
+    result = made(tmp_path, "a", inputs=[])
+    (said,) = changes(result, {**SPEC, "config": {"shards": 1, "label\x1b[2J": "\x9b2J\u202e"}})
+    assert said == r'setting label\x1b[2J of tokens: absent -> "\x9b2J\u202e"'
+
+
 def test_edits_are_said_once_with_their_rules_and_without_what_follows_from_them() -> None:
     def spec(rule: str, seed: int, torch: str, above: str) -> dict[str, Any]:
         config = {"seed": seed, "label": f"a of {rule}: b"}
