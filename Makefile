@@ -51,7 +51,8 @@ help:
 
 setup: $(READY)
 
-# For these, requirements.lock has hashes. A torch that is built for CUDA also needs requirements-cuda.lock.
+# For these, requirements.lock has hashes. A torch that is built for CUDA also needs requirements-cuda.lock. (Of files
+# with hashes pip prefers those of an index, so it downloads torch by its own choice before it compares the hash.)
 HAS_HASHES := import sys, platform; sys.exit(not ((3, 11) <= sys.version_info[:2] <= (3, 14) \
   and platform.system() == "Linux" and platform.machine() == "x86_64" and platform.libc_ver()[0] == "glibc"))
 PIP := .venv/bin/python -m pip install --quiet --disable-pip-version-check
@@ -67,6 +68,10 @@ else
 	@echo "Setting up .venv (once; some minutes) ..."
 	@test -x .venv/bin/pip || $(PYTHON) -m venv .venv
 	@if .venv/bin/python -c '$(HAS_HASHES)'; then \
+	  grep '^torch==' requirements.lock > .venv/torch.txt; \
+	  .venv/bin/python -m pip download --quiet --no-deps --dest .venv/wheels "$$(sed 's/ --hash.*//' .venv/torch.txt)" && \
+	  $(PIP) --no-deps --no-index --find-links .venv/wheels --require-hashes --requirement .venv/torch.txt && \
+	  rm -r .venv/wheels && \
 	  $(PIP) --no-deps --require-hashes --requirement requirements.lock || exit 1; \
 	  ! .venv/bin/python -m pip check | grep -q '^torch ' || \
 	    $(PIP) --no-deps --require-hashes --requirement requirements-cuda.lock; \
