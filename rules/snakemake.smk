@@ -48,7 +48,9 @@ def manifest_of_job(job):
 
 
 def spec_of_job(job):
-    return SPECS.spec(*SPECS.job_of(job.rule.name, dict(job.wildcards.items())), inputs=specs.files_read(job.input))
+    return SPECS.spec(
+        *SPECS.job_of(job.rule.name, dict(job.wildcards.items())), inputs=specs.files_read(job.input)
+    )
 
 
 def changes_of(job, manifest):
