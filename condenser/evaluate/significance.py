@@ -44,8 +44,8 @@ class Cell:
 class Comparison:
     """One system compared with another; NaN where a number is not defined.
 
-    `low` and `high` bound the interval of the difference of the means (`interval`), not corrected for the
-    number of comparisons. `test` says which test of `paired_tests` gave the p-value, and over what.
+    `low` and `high` bound the interval of the difference of the means (`difference_interval`), not corrected
+    for the number of comparisons. `test` says which test of `paired_tests` gave the p-value, and over what.
     `verdict` is "better" or "worse" where `holm_p_value` is at most alpha, else "no difference shown".
     `detectable_difference` has the level alpha divided by the number of comparisons, Holm's first and
     strictest: whoever passes it has the verdict, whatever the other comparisons say. Its variance is that of
@@ -95,18 +95,17 @@ def summaries(
     ]
     differences = [_differences(first, second) for first, second in of_pairs]
     cells = {
-        name: Cell(*mean_and_sd(values), *_interval(values.mean(axis=0), [values], alpha=alpha, ends=ends))
+        name: Cell(*mean_and_sd(values), *interval(values, confidence=confidence, ends=ends))
         for name, values in systems.items()
     }
     p_values = paired_tests(of_pairs, num_permutations=permutations, seed=seed)
-    span = ends[1] - ends[0]
     comparisons: dict[tuple[Name, Name], Comparison] = {}
     for pair, values, is_paired, of_queries, p_value, holm_p_value in zip(
         *(pairs, of_pairs, are_paired, differences, p_values, holm(p_values)), strict=True
     ):
         difference = float(of_queries.mean())
         detectable = minimal_detectable_difference(
-            variance(np.append(of_queries, (-span, span)), values),
+            variance(np.append(of_queries, _two_more(of_queries, ends[1] - ends[0])), values),
             alpha=alpha / len(pairs),
             power=power,
             seed=seed,
@@ -114,7 +113,7 @@ def summaries(
         room = ends[1] - float(systems[pair[1]].mean())
         comparisons[pair] = Comparison(
             difference,
-            *_interval(of_queries, values, alpha=alpha, ends=(-span, span)),
+            *difference_interval(*values, confidence=confidence, ends=ends),
             p_value,
             holm_p_value,
             verdict(difference, holm_p_value, alpha=alpha),
@@ -159,42 +158,66 @@ def mean_and_sd(values: Values) -> tuple[float, float]:
 def interval(values: Values, *, confidence: float, ends: tuple[float, float]) -> tuple[float, float]:
     """Limits that enclose the true mean with this confidence: Student's t with two more queries.
 
-    One of the two scores the least and one the largest value of the measure, its `ends` (-1 and 1 for a
-    difference). With s_q the mean score of query q over the seeds, Q queries, and V and df as in `variance`
-    of all Q + 2 scores:
+    One of the two scores the least and one the largest value of the measure, its `ends`. With s_q the mean
+    score of query q over the seeds, Q queries, and V and df as in `variance` of all Q + 2 scores:
 
         (sum of s_q + sum of ends) / (Q + 2)  +-  t(df) sqrt(V)
 
     The limits are moved so that they enclose the measured mean and lie within `ends`. Without the two
-    queries, queries that all score the same would give an interval of no width, and rare scores that none of
-    them has would be ruled out. Of 50 differences that are all 0 the limits are -.055 and .055.
+    queries, queries that all score the same would give an interval of no width.
 
-    Coverage: docs/bench.md, also of Student's t alone and of the bootstrap (BCa), which are too short where
-    few queries differ. These limits are rather too wide there. Of hits, at least 93 % for each true share
-    and any number of queries from 20 on.
+    Coverage: docs/bench.md, also of Student's t alone and of the bootstrap (BCa). Of scores of 0 and 1 it is
+    at least 93 % for each true share and any number of queries from 20 on.
 
     Source: Agresti and Coull, Approximate is better than "exact" for interval estimation of binomial
-    proportions, The American Statistician 1998, and Agresti and Min, Simple improved confidence intervals
-    for comparing matched proportions, Statistics in Medicine 2005. They add four observations to a
-    proportion, two to a difference; two for both, scores between 0 and 1, Student's t and seeds are ours.
+    proportions, The American Statistician 1998. They add four observations; two, other scores than 0 and 1,
+    Student's t and seeds are ours.
     """
-    return _interval(values.mean(axis=0), [values], alpha=round(1 - confidence, 12), ends=ends)
+    scores, alpha = values.mean(axis=0), round(1 - confidence, 12)
+    return _interval(scores, ends, [values], alpha=alpha, ends=ends)
+
+
+def difference_interval(
+    first: Values, second: Values, *, confidence: float, ends: tuple[float, float]
+) -> tuple[float, float]:
+    """As `interval`, of the mean difference of two systems; `ends` are those of the measure.
+
+    The two more queries differ by as much as a query does, one for each system (`_two_more`): 50 queries that
+    all score the same give -.055 and .055 where the ends are 0 and 1.
+
+    Source: Agresti and Min, Simple improved confidence intervals for comparing matched proportions,
+    Statistics in Medicine 2005. They add two observations to four cells; the size of the two is ours.
+    """
+    differences, span = _differences(first, second), ends[1] - ends[0]
+    more, alpha = _two_more(differences, span), round(1 - confidence, 12)
+    return _interval(differences, more, [first, second], alpha=alpha, ends=(-span, span))
 
 
 def _interval(
     scores: Float64[np.ndarray, " query"],
+    more: tuple[float, float],
     systems: Sequence[Values],
     *,
     alpha: float,
     ends: tuple[float, float],
 ) -> tuple[float, float]:
-    """As `interval`, of a mean of `scores`; `systems` are the one or two that it is of."""
-    with_ends, mean = np.append(scores, ends), float(scores.mean())
-    of_mean = variance(with_ends, systems)
-    center = float(with_ends.mean())
+    """Limits of a mean of `scores` by these and two more; `systems` are the one or two that it is of."""
+    with_more, mean = np.append(scores, more), float(scores.mean())
+    of_mean = variance(with_more, systems)
+    center = float(with_more.mean())
     half_width = float(stdtrit(of_mean.degrees_of_freedom, 1 - alpha / 2)) * math.sqrt(of_mean.total)
     low, high = min(center - half_width, mean), max(center + half_width, mean)
     return max(low, ends[0]), min(high, ends[1])
+
+
+def _two_more(differences: Float64[np.ndarray, " query"], span: float) -> tuple[float, float]:
+    """Minus and plus the root mean square of the differences that are not 0, and of one as large as can be.
+
+    Where many queries differ by little, differences of 1 would widen the interval for nothing; where few do,
+    they say little of those that other queries would show.
+    """
+    size = math.sqrt((span**2 + float((differences**2).sum())) / (1 + np.count_nonzero(differences)))
+    return -size, size
 
 
 def paired_tests(pairs: Sequence[tuple[Values, Values]], *, num_permutations: int, seed: int) -> list[float]:

@@ -21,7 +21,7 @@ from condenser.evaluate.comparisons import (
     row_names,
     written_p_value,
 )
-from condenser.evaluate.significance import holm, interval, randomisation_test, summaries, variance
+from condenser.evaluate.significance import difference_interval, holm, randomisation_test, summaries, variance
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
@@ -92,7 +92,7 @@ def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(t
     assert first["row_mean"] == pytest.approx(plain.mean())
     assert first["compared_with_mean"] == pytest.approx(bm25.mean())
     assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
-    limits = interval(plain - bm25, confidence=SIGNIFICANCE["confidence"], ends=(-1.0, 1.0))
+    limits = difference_interval(plain, bm25, confidence=SIGNIFICANCE["confidence"], ends=(0.0, 1.0))
     assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
     (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
     assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)
