@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from condenser.data.records import Passage, Qrel, Query, write_passages, write_qrels, write_queries
+from condenser.data.tokens import Tokenizer
 from condenser.encoders import BertConfig
+from condenser.model.backbone import backbone_from
 from condenser.model.backbone_sources import embedded_folder
 from condenser.model.bert import Bert
 from condenser.model.mlm_head import MaskedLanguageHead
@@ -22,6 +26,7 @@ from condenser.model.rows import Rows
 from condenser.shards import shard_files
 from condenser.train.chunks import Chunk
 from condenser.train.masked_texts import MaskedRows
+from configs import sources
 
 LENGTHS = [8, 6, 5]
 
@@ -62,6 +67,51 @@ def test_works_take_turns(bench: SimpleNamespace) -> None:
 def test_every_measurement_has_its_place_in_the_table(bench: SimpleNamespace, root: Path) -> None:
     files = {file.stem for file in (root / "benchmarks" / "measurements").glob("*.py")}
     assert files == set(bench.bench.ORDER)
+
+
+@pytest.fixture(scope="module")
+def tiny_inputs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What measurements share, as `write_inputs` writes it, of the tiny collection and a small encoder."""
+    sys.path.insert(0, str(root / "benchmarks"))
+    tokenise = importlib.import_module("jobs").tokenise
+    sys.path.remove(str(root / "benchmarks"))
+    folder = tmp_path_factory.mktemp("bench")
+    base, data = folder / "base", folder / "data"
+    size = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 2, "intermediate_size": 64}
+    transformers.BertModel(transformers.BertConfig(**size)).save_pretrained(base)
+    transformers.AutoTokenizer.from_pretrained(embedded_folder()).save_pretrained(base)
+    for name, pooling, normalised in (("model", "mean", True), ("cls", "cls", False)):
+        backbone_from(base, folder / name, seed=0, pooling=pooling, normalised=normalised)
+    data.mkdir()
+    source = {"source": "beir", "path": str(root / "tests/data/tiny"), "train_split": "train"}
+    sources.collect(data, {}, {**source, "eval_split": "dev", "bad_rows": "strict"})
+    files = data / "collection.jsonl", data / "doc_ids.txt", folder / "tokens.0-of-1"
+    tokenise(*files, Tokenizer(folder / "model"))
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [*("condenser_step", "cocondenser_step", "finetuning_step", "masking", "tokenising", "encoding"),
+             *("searching", "bm25", "metrics", "nothing_to_do")],
+)  # fmt: skip
+def test_a_measurement_gives_its_rows_at_a_tiny_size(
+    bench: SimpleNamespace, tiny_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(bench.measuring.Form, "size", lambda form, short, long: max(2, short // 64))
+    module = importlib.import_module(f"measurements.{name}")
+    for constant in {"SPANS", "MOST_SPANS", "QUERIES", "PASSAGES"} & vars(module).keys():
+        monkeypatch.setattr(module, constant, 2 if constant in ("QUERIES", "PASSAGES") else 8)
+    for user in (module, importlib.import_module("stepping")):
+        if hasattr(user, "product_rate"):  # of one large product
+            monkeypatch.setattr(user, "product_rate", lambda *of_product: 1e9)
+    if hasattr(module, "_peak_mb"):  # of a process of its own, which has no tiny sizes
+        monkeypatch.setattr(module, "_peak_mb", lambda form, num_spans: 100.0)
+    if hasattr(module, "step_settings"):
+        monkeypatch.setattr(module, "step_settings", partial(module.step_settings, batch_size=8))
+    form = bench.measuring.Form(tiny_inputs, tmp_path, threads=1, long=False, device="cpu", cpu_time=False)
+    rows = module.measure(form)
+    assert rows and all(row["ours"] >= 0 and tuple(row) == bench.measuring.COLUMNS for row in rows)
 
 
 def test_a_fine_tuning_step_finds_its_inputs_in_a_folder_relative_to_this_one(
