@@ -752,7 +752,9 @@ def test_hub_out_of_reach_names_both_remedies_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    with pytest.raises(ValueError, match=r"downloads\.mirror.*embedded") as caught:
+    with pytest.raises(
+        ValueError, match=rf"Put its files into {tmp_path}/nobody/nothing/.*embedded"
+    ) as caught:
         prepare("hub", tmp_path / "ours", id="nobody/nothing", mirror=str(tmp_path))
     assert "\n" not in str(caught.value) and "nobody/nothing" in str(caught.value)
 

@@ -51,6 +51,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, noted
         save_npy(folder / "passages.npy", rng.standard_normal((30, 8), np.float32))
         save_npy(folder / "queries.npy", rng.standard_normal((10, 8), np.float32))
         (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
+        write_queries(folder / "queries.jsonl", [Query(f"q{row}", "words") for row in range(10)])
 
     compute = {"threads": 1, "device": "cpu"}
     config = {"dataset": {"split": None}, "depth": 5, "encode": {"block_rows": 8}, "compute": compute}
@@ -66,7 +67,10 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, noted
         parts={
             "settings": config,
             "wildcards": {"shard": "0-of-1"},
-            "input": {"embeddings": "passages.npy", "doc_ids": "doc_ids.txt", "queries": "queries.npy"},
+            "input": {
+                **{"embeddings": "passages.npy", "doc_ids": "doc_ids.txt", "queries": "queries.npy"},
+                "texts": "queries.jsonl",
+            },
         },
         output={"rows": "rows.npy", "scores": "scores.npy"},
         step=step,

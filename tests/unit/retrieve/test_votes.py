@@ -44,9 +44,9 @@ def test_the_item_is_the_hit_with_the_largest_mean_of_z_scores(tmp_path: Path) -
         }
         for voter, scores in found.items():
             runs[voter] |= {name: scores} if scores else {}
-        first = [set(sorted(scores, key=scores.__getitem__)[-100:]) for scores in found.values()]
-        pool = sorted(set.union(*first))
-        of_pool = [[s.get(doc, min(s.values(), default=0)) for doc in pool] for s in found.values() if s]
+        first = [dict(sorted(scores.items(), key=lambda hit: hit[1])[-100:]) for scores in found.values()]
+        pool = sorted(set().union(*first))
+        of_pool = [[s.get(doc, min(s.values(), default=0)) for doc in pool] for s in first if s]
         expected[name] = pool[int(zscore(of_pool, axis=1).sum(axis=0).argmax())]
     files = written(tmp_path, runs)
     items = voted_items(list(files.values()), tmp_path / "queries")
