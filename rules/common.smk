@@ -20,7 +20,13 @@ try:
 except ValueError as error:
     own = Path("config.yaml").absolute()
     is_other = own.is_file() and not own.samefile(Path(workflow.basedir, own.name))
-    sys.exit(f"error: config: {error}" + is_other * f" ({own} is read in place of the workflow's own.)")
+    is_elsewhere = not is_other and not Path.cwd().samefile(workflow.basedir)
+    sys.exit(
+        f"error: config: {error}"
+        + is_other * f" ({own} is read in place of the workflow's own.)"
+        + is_elsewhere
+        * f" (Snakemake runs in {Path.cwd()}: start it in {workflow.basedir}, or write absolute paths.)"
+    )
 
 # A DAG is a million small objects that all stay; the garbage collector takes a tenth of the time.
 gc.set_threshold(200_000)

@@ -147,6 +147,8 @@ def language_lines(dataset: str, counts: Mapping[str, Any], records: Sequence[Re
             if not is_written_in(texts, language):
                 name = names["system"]
                 advice = f"set systems.{name}.language{f': {seem}' if seem else ''}"
+                if seem == "th":  # which it refuses
+                    advice = "put spaces between the words, or leave it out"
                 reasons[f"{name} reads {NAMES[language]} ({advice})"] = None
         known = record.counts.get("languages", []) if rule == "checkpoint" else []
         if known and "multilingual" not in known and not any(is_written_in(texts, one) for one in known):

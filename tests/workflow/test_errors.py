@@ -74,6 +74,9 @@ def test_it_runs_in_another_folder_and_refuses_an_absolute_path(root: Path, tmp_
     assert last_line(table, "--directory", str(tmp_path), *overlay, cwd=root).startswith("This was a dry-run")
     said = last_line(str(tmp_path / table), *snakefile, *overlay, cwd=tmp_path)
     assert said.endswith(f"expected a path that begins with results/. Ask for {table}.")
+    tiny = ["--configfile", str(root / "configs/tiny.yaml")]  # whose path is relative to the workflow
+    said = last_line("results/tiny/table2.tsv", *snakefile, *tiny, cwd=tmp_path)
+    assert said.endswith(f"(Snakemake runs in {tmp_path}: start it in {root}, or write absolute paths.)")
     (tmp_path / "config.yaml").write_text("seed: 1\n")
     said = last_line(table, *snakefile, *overlay, cwd=tmp_path)
     assert said.endswith(f"({tmp_path / 'config.yaml'} is read in place of the workflow's own.)")

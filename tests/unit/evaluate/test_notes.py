@@ -288,6 +288,7 @@ TEXTS_OF_LANGUAGES = {
     "pl": "Koszt jest wysoki, ale nie przez to, że się psuje, lecz z powodu podatku od paliwa na wsi. ",
     "en": "The cost of this is high, and that is not by the tax which they have paid for it with fuel. ",
     "ja": "この費用は高いですが、それは燃料にかかる税金のためではありません。",
+    "th": "ค่าใช้จ่ายนี้สูง แต่ไม่ใช่เพราะภาษีที่พวกเขาจ่ายสำหรับน้ำมันเชื้อเพลิง",
     "cs": "Cena je vysoká, ale ne kvůli dani, kterou platíme za palivo pro auta a traktory. ",
 }
 
@@ -314,6 +315,13 @@ TEXTS_OF_LANGUAGES = {
             [
                 "The passages seem to be Japanese: bm25 reads English (set systems.bm25.language: ja), "
                 "backbone was trained on English (take a multilingual start)."
+            ],
+        ),
+        (
+            *("th", "en", []),
+            [
+                "The passages seem to be Thai: bm25 reads English (put spaces between the words, or leave it "
+                "out)."
             ],
         ),
         (
