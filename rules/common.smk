@@ -19,8 +19,8 @@ try:
     sources.check_local_files(config.datasets)
 except ValueError as error:
     own = Path("config.yaml").absolute()
-    is_other = own.is_file() and not own.samefile(Path(workflow.basedir, own.name))
-    is_elsewhere = not is_other and not Path.cwd().samefile(workflow.basedir)
+    is_other = own.is_file() and own.read_bytes() != Path(workflow.basedir, own.name).read_bytes()
+    is_elsewhere = "relative to where" in str(error) and not Path.cwd().samefile(workflow.basedir)
     sys.exit(
         f"error: config: {error}"
         + is_other * f" ({own} is read in place of the workflow's own.)"

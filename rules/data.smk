@@ -79,8 +79,11 @@ for name, entry in config.datasets.items():
                     for file in sources.unjudged_files(entry)
                     if entry.unjudged == wildcards.split
                 ],
-                collection=f"results/{name}/data/collection.jsonl",
-                doc_ids=f"results/{name}/data/doc_ids.txt",
+                texts=lambda wildcards, name=name, entry=entry: [
+                    f"results/{name}/data/{file}"
+                    for file in ("collection.jsonl", "doc_ids.txt")
+                    if wildcards.split in sources.unjudged(entry)
+                ],
             output:
                 queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
                 rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",

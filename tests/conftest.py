@@ -58,7 +58,8 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """
     if "GOLDEN_RUN" in os.environ:  # one made before, by a run of this very code
         return Path(os.environ["GOLDEN_RUN"])
-    from runs import checkout, finished  # not above: NumPy must not be loaded before the threads are set
+    from made import make  # not above: NumPy must not be loaded before the threads are set
+    from runs import checkout
 
     shared = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes: the folder above is common to them
@@ -68,7 +69,7 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_made.exists():
             shutil.rmtree(folder, ignore_errors=True)  # what a failed run left
-            finished(checkout(root, folder), is_forked=False)
+            make(checkout(root, folder))
             is_made.touch()
     return folder
 

@@ -14,12 +14,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 from snakemake.api import DeploymentSettings, ResourceSettings, StorageSettings  # before snakemake.workflow
 from snakemake.common.configfile import _load_configfile
+from snakemake.iocontainers import Wildcards
 from snakemake.parser import parse
 from snakemake.settings.types import ConfigSettings, GroupSettings, OutputSettings, WorkflowSettings
 from snakemake.workflow import Workflow
@@ -101,8 +103,8 @@ class Graph:
         Raises:
             SystemExit: the configuration is refused; its code is the line that says why.
         """
-        self._folder = folder
-        with self._here(), _process_unchanged():
+        self.root, self._folder = root, folder
+        with self.here(), _process_unchanged():
             workflow = Workflow(
                 config_settings=ConfigSettings(
                     config=copy.deepcopy(overlay),
@@ -151,7 +153,7 @@ class Graph:
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 
-    def _here(self) -> contextlib.AbstractContextManager[None]:
+    def here(self) -> contextlib.AbstractContextManager[None]:
         """Work in the folder."""
         return contextlib.chdir(self._folder)
 
@@ -161,13 +163,13 @@ class Graph:
 
     def inputs_of_rule(self, name: str) -> list[str]:
         """The inputs of a rule without wildcards, such as `prefetch`."""
-        with self._here():
+        with self.here():
             return [str(file) for file in self._get_rule(name).expand_input({})[0]]
 
     def write_plan_of(self, dataset: str, table: str, folder: Path) -> Path:
         """Write the jobs behind a table as the rule `plan` does before any has run; gives the file."""
         target = "table", {"dataset": dataset, "table": table}
-        with self._here():
+        with self.here():
             return Path(write_jobs(target, folder.absolute(), specs=self._specs))
 
     def job(self, name: str) -> Job:
@@ -176,7 +178,7 @@ class Graph:
 
     def jobs(self, *targets: str) -> list[str]:
         """The jobs that make files, and all that they need; what is needed stands before."""
-        with self._here():
+        with self.here():
             owners = {target: self._owner_of(target) for target in targets}
             if missing := [target for target, owner in owners.items() if owner is None]:
                 raise AssertionError(f"nothing makes {missing}")
@@ -186,7 +188,7 @@ class Graph:
 
     def parents(self, name: str) -> set[str]:
         """The jobs that make the inputs of a job."""
-        with self._here():
+        with self.here():
             return {_written(job) for job in self._specs.needs(*self.job(name))}
 
     def owner(self, file: str) -> str | None:
@@ -200,24 +202,37 @@ class Graph:
 
     def inputs(self, name: str) -> list[str]:
         """The input files of a job."""
-        with self._here():
+        with self.here():
             return self._inputs_of(*self.job(name))
 
     def outputs(self, name: str) -> list[str]:
         """The files that the rule of a job declares, its manifest among them."""
-        with self._here():
+        with self.here():
             rule, wildcards = self.job(name)
             return [str(file) for file in self._rule_of(rule, wildcards).expand_output(wildcards)[0]]
 
+    def write_job(self, name: str) -> Path:
+        """Write the file of a job as Snakemake does before it starts the program; gives the file."""
+        rule, wildcards = self.job(name)
+        declared = self._rule_of(rule, wildcards)
+        threads = {"threads": 1, "resources": SimpleNamespace(mem_mb=2000, gpu=0)}
+        command = declared.params.job(
+            Wildcards(fromdict=wildcards),
+            declared.expand_input(wildcards)[0],
+            declared.expand_output(wildcards)[0],
+            **threads,
+        )
+        return Path(command.split()[-1])
+
     def spec(self, name: str) -> dict[str, Any]:
         """The spec of a job."""
-        with self._here():
+        with self.here():
             return self._specs.spec(*self.job(name))
 
     def hashes(self, *targets: str) -> dict[str, str]:
         """The hash of the spec of each job behind files."""
         jobs = self.jobs(*targets)
-        with self._here():
+        with self.here():
             return {name: self._specs.hash(*self.wildcards[name]) for name in jobs}
 
     def below(self, patterns: set[str], *targets: str) -> set[str]:
@@ -228,12 +243,12 @@ class Graph:
                 found.add(name)
         return found
 
-    def out_of_date(self, target: str) -> dict[str, list[str]]:
-        """Why each job behind a file would run now, by job; from the manifests that lie in the folder."""
+    def out_of_date(self, *targets: str) -> dict[str, list[str]]:
+        """Why each job behind files would run now, by job; from the manifests that lie in the folder."""
         freshness, found = Freshness(), {}
-        for name in self.jobs(target):
+        for name in self.jobs(*targets):
             spec = self.spec(name)
-            with self._here():
+            with self.here():
                 manifest = Path(self._manifest_of(*self.job(name)))
                 outputs = [file for file in self.outputs(name) if file != str(manifest)]
                 if manifest.exists() or any(Path(file).exists() for file in outputs):

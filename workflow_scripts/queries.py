@@ -26,8 +26,9 @@ def main(job: Job) -> dict[str, Any]:
         return counts
     (file,) = job.input.files
     is_split = dataset.split is not None
-    texts = {"collection": job.input.collection, "doc_ids": job.input.doc_ids}
-    return collect_unjudged(file, folder, **texts, is_split=is_split, **options)
+    collection, doc_ids = job.input.texts
+    texts = {"collection": collection, "doc_ids": doc_ids, "is_split": is_split}
+    return collect_unjudged(file, folder, **texts, **options)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ from condenser.evaluate.measures import parse
 from condenser.files import atomic_write, read_json
 from condenser.manifest import Record
 
-_OF_SPLIT = ("bm25_run", "encode_queries", "fusion", "late", "merge", "metrics", "rerank")
 _COUNTED = (
     *("examples", "pseudo_labels", "held_out", "train", "pretrain", "fusion_weights"),
     *("encode", "word_similarities", "checkpoint"),
@@ -42,9 +41,8 @@ _REASONS = {  # why a train query has no example, by the counts of `condenser.da
 
 def is_counted(rule: str, wildcards: Mapping[str, str], places: Iterable[tuple[str, str | None]]) -> bool:
     """Whether the notes of a table tell counts of a job behind it; of queries only those at its `places`."""
-    if rule in _OF_SPLIT:
-        return (wildcards["dataset"], wildcards["split"]) in places
-    return rule in _COUNTED
+    is_run = "system" in wildcards and "split" in wildcards and "shard" not in wildcards
+    return rule in _COUNTED or (is_run and (wildcards["dataset"], wildcards["split"]) in places)
 
 
 def notes_of_table(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from graphs import Graph, Load, refusal, rerun, rules
+from made import make
 from runs import digests, finished
 
 from condenser.files import read_json
@@ -101,7 +102,7 @@ def test_the_tiny_run_makes_it_and_changes_no_other_result(
     target = "results/tiny/systems/distilled/seed42/metrics.dev.json"
     (folder / "overlay.yaml").write_text("systems: {distilled: {recipe: {updates: 4}}}\n")
     overlays = ["configs/tiny.yaml", "overlay.yaml"]
-    finished(folder, target=target, overlays=overlays, cores=1)
+    make(folder, target, overlays=["overlay.yaml"])
     manifest = read_json(folder / "results/tiny/systems/distilled/seed42/model.manifest.json")
     assert manifest["counts"]["steps"] == 4 and manifest["counts"]["queries_with_fewer_hits"] == 0
     after = digests(folder)

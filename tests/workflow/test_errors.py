@@ -31,7 +31,7 @@ def test_the_error_of_a_bad_row_comes_last_and_without_the_command(root: Path, t
     *_, last = done.stdout.splitlines()
     assert done.returncode != 0
     assert last.startswith("error: mine/corpus.jsonl:") and last.endswith(
-        "rename the field that contains it."
+        "rename the field that contains it. bad_rows: skip leaves it out."
     )
     assert "--spec" not in done.stdout and "CalledProcessError" not in done.stdout
     assert len(done.stdout.splitlines()) < 60

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load, refusal, rerun
+from made import make
 from runs import checkout, finished, scores_by_query
 from small_generators import write_generator
 
@@ -286,7 +287,7 @@ def test_texts_that_a_model_generates_are_indexed_and_asked(
     folder = checkout(root, tmp_path / "checkout")
     (folder / "own.yaml").write_text(yaml.safe_dump(with_generator(generator)))
     run = OWN_RUN.replace("msmarco", "tiny")
-    finished(folder, target=run, overlays=["own.yaml"])
+    make(folder, run, overlays=["own.yaml"])
     made = folder / "results" / "tiny" / "expansions"
     passages = [one.doc_id for one in read_passages(folder / "results/tiny/data/collection.jsonl")]
     lines = [json.loads(line) for line in (made / "queries-own/passages.jsonl").read_text().splitlines()]
@@ -306,7 +307,7 @@ def test_weights_that_are_learnt_from_train_queries_are_indexed(root: Path, tmp_
     folder = checkout(root, tmp_path / "checkout")
     (folder / "weighed.yaml").write_text(yaml.safe_dump(WEIGHED))
     run = WEIGHED_RUN.replace("msmarco", "tiny")
-    finished(folder, target=run, overlays=["weighed.yaml"])
+    make(folder, run, overlays=["weighed.yaml"])
     counts = read_json(folder / "results/tiny/expansions/learnt/seed42.manifest.json")["counts"]
     lines = (folder / "results/tiny/expansions/learnt/seed42/weights.jsonl").read_text().splitlines()
     passages = [one.doc_id for one in read_passages(folder / "results/tiny/data/collection.jsonl")]
@@ -342,7 +343,7 @@ def test_a_passage_is_found_by_words_that_only_its_expansion_has(root: Path, tmp
     }
     (folder / "mine.yaml").write_text(yaml.safe_dump(overlay))
     run = "results/mine/systems/both/untrained/run.dev.trec"
-    finished(folder, target=run, overlays=["mine.yaml"])
+    make(folder, run, overlays=["mine.yaml"])
     best = {
         query: max(hits, key=lambda hit: hits[hit]) for query, hits in scores_by_query(folder / run).items()
     }

@@ -11,19 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-from runs import checkout, digests, finished, forked_jobs
+from runs import forked_jobs
 
 CLIENT = Path(__file__).parents[1] / "forked_jobs" / "client.py"
-
-
-@pytest.mark.slow
-def test_a_run_whose_jobs_are_forks_gives_the_bytes_of_one_whose_jobs_are_processes(
-    root: Path, golden: Path, tmp_path: Path
-) -> None:
-    folder = checkout(root, tmp_path / "checkout")
-    finished(folder)
-    assert digests(folder) == digests(golden)
 
 
 @contextmanager

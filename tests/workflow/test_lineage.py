@@ -44,6 +44,10 @@ COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *",
 JUDGED = {"train * [!d]* *"}  # all but distilled
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
+QUERY_LENGTHS = {"train *", "encode_queries *", "rerank *", "late *", "export *", "audit *"}
+PASSAGE_LENGTHS = {"train *", "encode *", "attention_entropy *", "rerank *", "late *", "export *", "audit *"}
+RELEVANT = {"metrics *", "examples *", "pseudo_labels *", "fusion_weights *", "audit *"}
+CONTINUED = {"table msmarco low_data", "table msmarco continued"}
 USED_BY: dict[str, set[str]] = {
     "datasets.stsb.*": {"collect stsb"},
     "recipes.stsb.epochs_by_size": {"train_sentences * n500-*"},
@@ -63,33 +67,21 @@ USED_BY: dict[str, set[str]] = {
     "safety.*": set(),
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
-    "datasets.msmarco.relevant_grade": {"metrics *"},
+    "datasets.msmarco.relevant_grade": RELEVANT,
+    "datasets.msmarco.lengths.query": QUERY_LENGTHS,
+    "datasets.msmarco.lengths.passage": PASSAGE_LENGTHS,
     "datasets.*.queries": set(),  # asked for by no table: test_unjudged
     "datasets.msmarco.*": {"collect msmarco"},
+    "sources.pydoc.lengths.query": QUERY_LENGTHS,
+    "sources.pydoc.lengths.passage": PASSAGE_LENGTHS,
     "sources.pydoc.*": {"collect msmarco"},
+    "sources.msmarco.*": set(),  # no data set of the default
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     # untied has its own
     "recipes.marco.tied": {f"train * {name} *" for name in ("*-round?", "rerank-*", "distilled")},
-    "recipes.marco.lengths.query": {
-        "train *",
-        "encode_queries *",
-        "rerank *",
-        "late *",
-        "export *",
-        "audit *",
-    },
-    "recipes.marco.lengths.passage": {
-        *(
-            "train *",
-            "encode *",
-            "attention_entropy *",
-            "rerank *",
-            "late *",
-            "export *",
-            "audit *",
-        ),
-    },
+    "recipes.marco.lengths.query": QUERY_LENGTHS,
+    "recipes.marco.lengths.passage": PASSAGE_LENGTHS,
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *", "pseudo_labels *"},
     "recipes.marco.depth.train": {
@@ -121,12 +113,13 @@ USED_BY: dict[str, set[str]] = {
     "extracted.held-*": {"extracted * {name}"},
     "systems.adapted-zeroshot.label": {"table * adapt"},
     "systems.condenser-untied.label": set(),
+    "systems.condenser-ct-round1.label": {"table * continued"},
     "systems.condenser-ct-*.label": set(),
     "systems.backbone-round2*.label": set(),
     "systems.ict-round1.label": {"figure * attention_entropy"},
-    "systems.condenser-round1.label": {"* msmarco table2", "table msmarco low_data", *ROUND_1},
+    "systems.condenser-round1.label": {"* msmarco table2", *CONTINUED, *ROUND_1},
     "systems.cocondenser-round1.label": {"* msmarco table2", *ROUND_1},
-    "systems.backbone-round1.label": {"* msmarco table2", "table msmarco low_data", *ROUND_1},
+    "systems.backbone-round1.label": {"* msmarco table2", *CONTINUED, *ROUND_1},
     "systems.backbone-zeroshot.label": {
         "* msmarco table2",
         "table msmarco low_data",
@@ -176,6 +169,7 @@ USED_BY: dict[str, set[str]] = {
     "encode.block_rows": {
         *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "late *", "export *"),
     },
+    "metrics.relevant_grade": RELEVANT,
     "metrics.*": {"metrics *"},
     "audit.*": {"audit *"},
     "notes.*": {"table *", "export *"},
@@ -185,6 +179,7 @@ USED_BY: dict[str, set[str]] = {
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.table2.labels": {"* msmarco table2", "figure * loss_curve"},
     "tables.low_data.labels": {"* msmarco low_data"},
+    "tables.continued.labels": {"* msmarco continued"},
     "tables.*.labels": set(),  # of a system without a row there
     "tables.low_data.by_dataset.stsb.*": {"table stsb low_data"},
     "tables.*.by_dataset.*": set(),  # of other data sets
@@ -271,6 +266,7 @@ VALUES: dict[str, Any] = {
     "recipes.marco.negatives.depth": 100,
     "recipes.*.negatives.margin": 0.1,
     "recipes.dpr.negatives.positive_in_run": ["bm25"],
+    "recipes.marco.lengths.*": 24,
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
     "*.scale": 2.0,
@@ -286,6 +282,7 @@ VALUES: dict[str, Any] = {
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
     "tables.*.train_queries": [100, "all"],
+    "tables.continued.seeds": [1, 2, 3],
     "tables.*.seeds": [1, 2],
     "tables.adapt.compare_with": ["bm25"],
     "tables.best.compare_with": ["bm25"],
@@ -361,7 +358,7 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"recipes": {"marco": {"depth": {"train": 300}}}}, TRAINED | {"bm25_run"}),
     ({"recipes": {"marco": {"depth": {"eval": 900}}}}, {"bm25_run", "search", "merge", "metrics", "table"}),
     ({"encode": {"batch_tokens": 4096}}, TRAINED),
-    ({"metrics": {"relevant_grade": 2}}, {"metrics", "table"}),
+    ({"metrics": {"relevant_grade": 2}}, TRAINED),
     ({"shards": 3}, ALL - {"collect", "checkpoint", "query_tokens", "bm25_index", "bm25_run"}),
     ({"tables": {"table2": {"rows": ["condenser-round1"]}}}, {"table"}),
     ({"tables": {"table2": {"train_queries": [100, "all"]}}},

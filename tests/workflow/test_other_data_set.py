@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load, refusal, rerun
+from made import make
 from runs import finished, rows_of, rules_to_run, scores_by_query
 
 from condenser.config.positions import check_longest_row
@@ -308,7 +309,7 @@ def test_a_model_with_two_encoders_ranks_as_its_system_and_is_trained_on(
         for name in ("condenser-untied/seed42", "two-zeroshot/untrained")
     ]
     weights = str((tuned / "model.safetensors").relative_to(folder))
-    finished(folder, *runs, target=weights, overlays=["two.yaml"])
+    make(folder, *runs, weights, overlays=["two.yaml"])
     theirs, ours = (scores_by_query(folder / run) for run in runs)
     assert ours == theirs and len(ours) > 40
     encoders = ["model.safetensors", "query/model.safetensors"]

@@ -317,8 +317,9 @@ def test_a_column_of_another_data_set_is_of_the_same_systems_trained_there(load:
     assert [file for file in files if file.endswith("counts.json")] == [
         *("results/msmarco/data/counts.json", "results/nq/data/counts.json"),
     ]
-    assert [file.split("/")[1] for file in files if "metrics" in file] == ["msmarco"] * 3 + ["nq"] * 3
-    assert graph.inputs("compare msmarco table1") == [file for file in files if "metrics" in file]
+    metrics = [file for file in files if "/metrics." in file and not file.endswith(".manifest.json")]
+    assert [file.split("/")[1] for file in metrics] == ["msmarco"] * 3 + ["nq"] * 3
+    assert graph.inputs("compare msmarco table1") == metrics
 
 
 def test_tables_of_questions_and_documents_have_measures_and_figures_of_their_own(load: Load) -> None:
@@ -363,7 +364,7 @@ def test_the_continued_condenser_starts_from_the_condenser_on_the_collection(loa
     [
         (
             ["MRR@10", "dev/hits@5"],
-            r"error: results/msmarco/mine\.tsv: .* got hits@5\. Add it to datasets\.msmarco",
+            r"error: results/msmarco/mine\.tsv: .* got hits@5\. Add it to metrics\.measures",
         ),
         (["MRR@10", "train/hits@5"], "train/hits@5: expected a data set or evaluation set"),  # nq's, not ours
         (["nq/hits@5"], "expected a measure of the data set itself"),

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from graphs import Graph, Load, rerun, rules
-from runs import checkout, finished
+from made import make
+from runs import checkout
 
 from condenser.data.records import read_examples, read_queries, read_run
 from condenser.files import read_json
@@ -69,7 +70,7 @@ def test_the_tiny_collection_is_reranked(root: Path, tmp_path: Path) -> None:
     overlay = yaml.safe_load((root / OVERLAY).read_text())
     overlay["systems"]["reranker-made"]["depth"] = 5
     (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    finished(folder, target="results/tiny/reranker_made.tsv", overlays=["overlay.yaml"])
+    make(folder, "results/tiny/reranker_made.tsv", overlays=["overlay.yaml"])
     results = folder / "results" / "tiny"
     made = {
         query.query_id for query in read_queries(results / "queries/all-passages/queries.all-passages.jsonl")

@@ -242,13 +242,13 @@ def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cores", "shards"), [(1, 1), (2, 3)])
-def test_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
-    golden: Path, root: Path, tmp_path: Path, cores: int, shards: int
+def test_processes_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
+    golden: Path, root: Path, tmp_path: Path
 ) -> None:
-    folder = checkout(root, tmp_path / f"another-{shards}")
-    edit(folder, "configs/tiny.yaml", "shards: 2", f"shards: {shards}")
-    finished(folder, cores=cores)
+    """The one whole run of Snakemake, a process for each job: `golden` is made in one process (made.py)."""
+    folder = checkout(root, tmp_path / "another")
+    edit(folder, "configs/tiny.yaml", "shards: 2", "shards: 3")
+    finished(folder, cores=2, is_forked=False)
     here, there = digests(golden), digests(folder)
     compared = [
         name for name in here if not any(part in name for part in ("/tokens/", "embeddings", "search/"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load, refusal
-from runs import finished
+from made import make
 
 from condenser.experiment import checkpoints_of, has_seeds, has_sizes, initial_model, starts_from
 from condenser.experiment.tables import table_notes, table_rows
@@ -103,7 +103,7 @@ def test_a_round_is_the_training_from_the_folder_of_the_last_one(copy_of_golden:
     }
     (folder / "rounds.yaml").write_text(yaml.safe_dump(overlay))
     weights = [f"results/tiny/systems/{name}/seed42/model/model.safetensors" for name in overlay["systems"]]
-    finished(folder, weights[1], target=weights[0], overlays=["rounds.yaml"])
+    make(folder, *weights, overlays=["rounds.yaml"])
     digests = {sha256_file(folder / file) for file in weights}
     assert len(digests) == 1
     assert digests != {sha256_file(folder / made / "model.safetensors")}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from graphs import Load, refusal, rules
-from runs import finished, rows_of
+from made import make
+from runs import rows_of
 
 LOW_DATA = "results/stsb/low_data.tsv"
 
@@ -130,7 +131,7 @@ def test_a_table_of_pairs_is_made_from_a_folder_of_ones_own(copy_of_golden: Call
         "tables: {low_data: {by_dataset: {stsb: {train_queries: [12, all], seeds: [1]}}}}\n"
     )
     figure = "results/stsb/train_size.svg"
-    finished(folder, target=figure, overlays=["pairs.yaml"])
+    make(folder, figure, overlays=["pairs.yaml"])
     rows = rows_of(folder / LOW_DATA)
     assert [(row["method"], row["train_queries"], row["queries"]) for row in rows] == [
         ("Start, not fine-tuned", "all", "12"),

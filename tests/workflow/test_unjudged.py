@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from graphs import Graph, Load, refusal, rerun, rules
+from made import make
 from runs import checkout, finished
 
 from condenser.data.records import read_run
@@ -91,7 +92,7 @@ def test_a_collection_without_any_judgement_ranks_a_log(root: Path, tmp_path: Pa
     systems = folder / "results" / "mine" / "systems"
     runs = [systems / name / "untrained" / "run.log.trec" for name in ("bm25", "backbone-zeroshot")]
     targets = [str(run.relative_to(folder)) for run in runs]
-    finished(folder, targets[1], target=targets[0], cores=1, overlays=["mine.yaml"])
+    make(folder, *targets, overlays=["mine.yaml"])
     for run in runs:
         hits = list(read_run(run))
         assert {hit.query_id for hit in hits} == {"1", "2"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from graphs import Load
-from runs import finished
+from made import make
 
 
 def test_it_differs_from_the_tied_system_in_the_recipe_alone(load: Load) -> None:
@@ -31,7 +31,7 @@ def test_the_workflow_encodes_queries_with_the_query_encoder(copy_of_golden: Cal
         " recipe: {tied: false}}\n"
     )
     run = "results/tiny/systems/two-encoders/seed42/run.dev.trec"
-    finished(folder, target=run, overlays=["untied.yaml"])
+    make(folder, run, overlays=["untied.yaml"])
     made = folder / "results/tiny/systems/two-encoders/seed42"
     assert (made / "model" / "query" / "model.safetensors").is_file()
     manifest = (made / "embeddings" / "queries.dev.manifest.json").read_text()

@@ -1,0 +1,44 @@
+"""Results made in this process: the graph gives the order of the jobs, `do_job` does each.
+
+The imports of a program take longer than most jobs of the tests. Snakemake finds such results up to date.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from graphs import Graph
+from runs import TARGET
+from snakemake.common.configfile import _load_configfile
+from snakemake.utils import update_config
+
+from condenser.job import do_job, read_job
+
+
+def make(folder: Path, *targets: str, overlays: Sequence[str] = (), base: str = "configs/tiny.yaml") -> Graph:
+    """Make files of a checkout, by default its tiny table, as far as they are not there; gives the graph."""
+    overlay: dict[str, Any] = {}
+    for file in (base, *overlays):
+        update_config(overlay, _load_configfile(str(folder / file)))
+    graph = Graph(folder, folder, overlay)
+    for name in graph.out_of_date(*(targets or [TARGET])):
+        rule, _ = graph.job(name)
+        with graph.here():
+            do_job(read_job(graph.write_job(name)), _program(folder, rule).main)
+    return graph
+
+
+def _program(folder: Path, rule: str) -> Any:
+    """The program of a rule in a checkout."""
+    spec = importlib.util.spec_from_file_location(
+        f"{rule}_of_tests", folder / "workflow_scripts" / f"{rule}.py"
+    )
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # where a program looks for its docstring
+    spec.loader.exec_module(module)
+    return module
