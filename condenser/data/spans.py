@@ -89,7 +89,8 @@ def sample_spans(
 
     limits = np.stack([starts[:, 1], begins + sizes], axis=1)
     shifts = _tokens_to_next_word(shards, starts.ravel(), targets.ravel(), is_continuation).reshape(-1, 2)
-    starts = starts + shifts
+    # the first token of a text begins a word, also where a vocabulary marks words by the space before them
+    starts = starts + np.where(starts == begins[:, None], 0, shifts)
     targets = np.minimum(targets, limits - starts)
 
     swapped = np.where(draws[:, 6:7] < 0.5, [[1, 0]], [[0, 1]])

@@ -70,6 +70,14 @@ def test_a_span_begins_at_a_word(tmp_path):
     assert np.mean(lengths >= 6) > 0.8  # where there is room a moved span keeps its length
 
 
+def test_a_span_at_the_start_of_a_text_stays_there_whatever_its_first_token_is(tmp_path):
+    """In a vocabulary that marks words by the space before them the first token of a text has no mark."""
+    shards = hand_made_shards(tmp_path, [[[], [30, 5, 6, 7, 8, 9]]] * 40)
+    documents = span_documents(shards, min_tokens=3)
+    starts, _ = sampled(shards, documents, lengths=(3, 3), short_probability=0.0)
+    assert (starts.min(axis=1) == documents.starts).all()
+
+
 def test_a_span_inside_one_long_word_stays_where_it_is(tmp_path):
     word = [1] + [40] * 29
     shards = hand_made_shards(tmp_path, [[[], word]] * 50)
