@@ -117,7 +117,7 @@ def check_agreement(
         "stored_vectors": {"largest_deviation": _rounded(deviation)},
     }
     refuse_disagreement(result)
-    if (model / INT8_FILE).is_file():
+    if (passage_encoder_folder(model) / INT8_FILE).is_file():
         result["int8"] = int8_loss(model, query_texts, texts, lengths=lengths)
     return result
 
