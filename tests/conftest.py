@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
@@ -59,19 +58,9 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     if "GOLDEN_RUN" in os.environ:  # one made before, by a run of this very code
         return Path(os.environ["GOLDEN_RUN"])
     from made import make  # not above: NumPy must not be loaded before the threads are set
-    from runs import checkout
+    from runs import checkout, made_once
 
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes: the folder above is common to them
-        shared = shared.parent
-    folder, is_made = shared / "golden", shared / "golden-is-made"
-    with (shared / "golden.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not is_made.exists():
-            shutil.rmtree(folder, ignore_errors=True)  # what a failed run left
-            make(checkout(root, folder))
-            is_made.touch()
-    return folder
+    return made_once(tmp_path_factory, "golden", lambda folder: make(checkout(root, folder)))
 
 
 @pytest.fixture(scope="session")

@@ -19,17 +19,20 @@ from snakemake.utils import update_config
 from condenser.job import do_job, read_job
 
 
-def make(folder: Path, *targets: str, overlays: Sequence[str] = (), base: str = "configs/tiny.yaml") -> Graph:
-    """Make files of a checkout, by default its tiny table, as far as they are not there; gives the graph."""
+def make(
+    folder: Path, *targets: str, overlays: Sequence[str] = (), base: str = "configs/tiny.yaml"
+) -> set[str]:
+    """Make what is missing of a checkout's files, by default its tiny table; gives the rules of the jobs."""
     overlay: dict[str, Any] = {}
     for file in (base, *overlays):
         update_config(overlay, _load_configfile(str(folder / file)))
     graph = Graph(folder, folder, overlay)
-    for name in graph.out_of_date(*(targets or [TARGET])):
+    jobs = graph.out_of_date(*(targets or [TARGET]))
+    for name in jobs:
         rule, _ = graph.job(name)
         with graph.here():
             do_job(read_job(graph.write_job(name)), _program(folder, rule).main)
-    return graph
+    return {graph.job(name)[0] for name in jobs}
 
 
 def _program(folder: Path, rule: str) -> Any:

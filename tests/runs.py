@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import csv
+import fcntl
 import os
 import re
 import shlex
@@ -11,13 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from condenser.data.records import ScoredDoc, read_run
 from condenser.files import sha256_file
@@ -111,6 +114,21 @@ def rules_to_run(folder: Path, *arguments: str, **options: Any) -> set[str]:
 def started_rules(said: str) -> set[str]:
     """The rules whose jobs a run (rules/progress.smk) or a dry run announced."""
     return set(re.findall(r"^(?:(?:local)?rule|[\d:]+ started) (\w+)", said, flags=re.MULTILINE))
+
+
+def made_once(tmp_path_factory: pytest.TempPathFactory, name: str, make_in: Callable[[Path], object]) -> Path:
+    """A folder that the first process of the tests makes for all of them."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes: the folder above is common to them
+        shared = shared.parent
+    folder, is_made = shared / name, shared / f"{name}-is-made"
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_made.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what a failed run left
+            make_in(folder)
+            is_made.touch()
+    return folder
 
 
 def copied(checkout: Path, folder: Path) -> Path:

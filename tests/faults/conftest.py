@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from runs import checkout, finished, made_once
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -12,6 +14,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("long_form"):
                 item.add_marker(pytest.mark.skip("long form only: make faults"))
+
+
+@pytest.fixture(scope="session")
+def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The finished tiny run with a process for each job: its benchmarks say how long a job takes."""
+    return made_once(
+        tmp_path_factory, "real-run", lambda folder: finished(checkout(root, folder), is_forked=False)
+    )
 
 
 @pytest.fixture(scope="session")

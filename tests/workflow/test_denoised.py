@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Graph, Load, rerun, rules
-from runs import checkout, copied, digests, finished, scores_by_query, started_rules
+from made import make
+from runs import checkout, copied, digests, finished, scores_by_query
 
 from condenser.data.records import read_examples, read_positives
 from condenser.files import read_json
@@ -170,8 +171,8 @@ def taught(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "tables": OVERLAY["tables"],
     }
     (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    said = finished(folder, target=TINY_TABLE, overlays=["overlay.yaml"])
-    assert {"rerank", "examples", "pseudo_labels", "table"} <= started_rules(said)
+    made = make(folder, TINY_TABLE, overlays=["overlay.yaml"])
+    assert {"rerank", "examples", "pseudo_labels", "table"} <= made
     return folder
 
 
@@ -197,7 +198,8 @@ def test_the_tiny_runs_examples_are_those_of_its_teachers_scores(
 ) -> None:
     file = taught / SYSTEMS_OF_TINY / place
     scores = scores_by_query(file.parent / f"run.{split}.trec")
-    judged = read_positives(taught / "results/tiny/data/qrels.train.tsv") if split == "train" else {}
+    qrels = taught / "results/tiny/data/qrels.train.tsv"
+    judged = read_positives(qrels, relevant_grade=1) if split == "train" else {}
     examples = {example.query_id: example for example in read_examples(file)}
     counts = read_json(Path(f"{file}.manifest.json"))["counts"]
     assert counts["examples"] == len(examples) > 0 and counts["positives_by_score"] > 0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 from graphs import Load, refusal, rerun, rules
-from runs import digests, finished, rows_of, scores_by_query, started_rules
+from made import make
+from runs import digests, rows_of, scores_by_query
 from scipy.stats import zscore
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
@@ -168,10 +169,7 @@ def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
 ) -> None:
     folder = copy_of_golden()
     (folder / "overlay.yaml").write_text(OVERLAY)
-    said = finished(
-        folder, target="results/tiny/free.tsv", overlays=["configs/tiny.yaml", "overlay.yaml"], cores=1
-    )
-    assert started_rules(said) == {
+    assert make(folder, "results/tiny/free.tsv", overlays=["overlay.yaml"]) == {
         *("encode", "encode_queries", "search", "merge", "late", "held_out", "fusion_weights", "fusion"),
         *("metrics", "table"),
     }
@@ -184,8 +182,9 @@ def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
     assert len(late) == len(hybrid) == 48
     check_late(folder, late, [start, bm25])
     for query_id, hits in hybrid.items():
-        parts = [start[query_id], bm25.get(query_id, {}), late[query_id]]
-        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in list(part)[:30]))
+        runs = [start[query_id], bm25.get(query_id, {}), late[query_id]]
+        parts = [dict(list(run.items())[:30]) for run in runs]
+        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in part))
         table = [[part.get(doc_id, min(part.values(), default=0.0)) for part in parts] for doc_id in pool]
         columns = zscore(table, axis=0)
         columns[:, [len(set(column)) == 1 for column in zip(*table, strict=True)]] = 0.0

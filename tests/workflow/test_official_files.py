@@ -58,15 +58,16 @@ def test_the_tables_have_measured_rows_only_and_say_that_the_files_are_not_the_o
 ) -> None:
     passages = rows_of(made / "results/msmarco/table1.tsv")
     assert [row["method"] for row in passages] == [
-        *("BM25", "Condenser + hard negatives", "coCondenser + hard negatives"),
+        *("BM25", "BM25, k1 .9 and b .4 as DPR"),
+        *("Condenser + hard negatives", "coCondenser + hard negatives"),
     ]
     documents = rows_of(made / "results/msmarco_doc/full_train.tsv")
     assert [row["method"] for row in documents] == ["BM25", "Condenser w/o hard negatives"]
     for row in passages + documents:
         assert row["origin"] == "measured" and row["passages"] == "240" and row["queries"] == "48"
         assert "not the official passages and queries" in row["collection"]
-        assert row["backbone"] == ("" if row["method"] == "BM25" else "bert-base-uncased")
-    assert all(0 < float(row["MRR@10"]) <= 1 == float(row["R@1000"]) for row in passages[1:])
+        assert row["backbone"] == ("" if row["method"].startswith("BM25") else "bert-base-uncased")
+    assert all(0 < float(row["MRR@10"]) <= 1 == float(row["R@1000"]) for row in passages[2:])
     assert all(0 < float(row[name]) <= 1 for row in documents for name in ("MRR@100", "dl19/nDCG@10"))
 
 

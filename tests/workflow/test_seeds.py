@@ -10,7 +10,8 @@ from statistics import fmean, stdev
 import pytest
 import yaml
 from graphs import Graph, Load
-from runs import digests, finished, rows_of, run, started_rules
+from made import make
+from runs import digests, finished, rows_of, run
 
 from condenser.files import read_json
 from condenser.pipeline.specs import unknown_name
@@ -106,9 +107,8 @@ def test_two_seeds_give_two_models_and_a_row_of_untrained_systems_a_spread(
 ) -> None:
     folder = copy_of_golden()
     (folder / "overlay.yaml").write_text(yaml.safe_dump(OVERLAY))
-    said = finished(folder, target=TABLE, overlays=["overlay.yaml"])
-    assert "pretrain" in started_rules(said)
-    assert not {"tokens", "query_tokens", "checkpoint"} & started_rules(said)
+    made = make(folder, TABLE, overlays=["overlay.yaml"])
+    assert "pretrain" in made and not {"tokens", "query_tokens", "checkpoint"} & made
     after = digests(folder)
     assert {name: after.get(name) for name in digests(golden)} == digests(golden)  # nothing overwritten
     weights = [after[f"tiny/models/cocondenser-seed{seed}/model.safetensors"] for seed in (1, 2)]

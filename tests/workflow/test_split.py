@@ -118,7 +118,7 @@ def test_measures_are_those_of_documents(made: Path) -> None:
 
 @pytest.mark.parametrize("system", ["bm25", "dense"])
 def test_examples_have_passages_and_no_negative_is_of_a_relevant_document(made: Path, system: str) -> None:
-    positives = read_positives(made / "results/tiny/data/qrels.train.tsv")
+    positives = read_positives(made / "results/tiny/data/qrels.train.tsv", relevant_grade=1)
     ids = set(read_doc_ids(made / "results/tiny/data/doc_ids.txt"))
     examples = list(read_examples(made / SYSTEMS / system / "seed42/examples.jsonl"))
     assert len(examples) > 50

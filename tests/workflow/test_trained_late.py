@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from graphs import Load, rerun, rules
-from runs import checkout, finished, hits_by_query, scores_by_query, started_rules
+from made import make
+from runs import checkout, finished, hits_by_query, scores_by_query
 from safetensors.torch import load_file
 
 from condenser.data.records import read_queries
@@ -81,8 +82,8 @@ def test_a_tiny_training_changes_the_ranking_and_answers_new_queries(
     folder = checkout(root, tmp_path / "checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
     options = {"overlays": ["configs/tiny.yaml", "overlay.yaml"], "cores": 1}
-    said = finished(folder, target="results/tiny/trained.tsv", **options)
-    assert {"train", "late", "metrics", "table"} <= started_rules(said)
+    made = make(folder, "results/tiny/trained.tsv", overlays=["overlay.yaml"])
+    assert {"train", "late", "metrics", "table"} <= made
     systems = folder / "results/tiny/systems"
     start = scores_by_query(systems / "late/untrained/run.dev.trec")
     for system, dim in (("colbert", 32), ("projected", 16), ("exact", 16), ("first", 32)):

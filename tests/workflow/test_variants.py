@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from graphs import Graph, Load, rules
-from runs import TARGET, digests, finished, rows_of, started_rules
+from made import make
+from runs import TARGET, digests, finished, rows_of
 
 from condenser.data.subsets import read_subset
 from condenser.files import read_json
@@ -87,9 +88,8 @@ def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
     folder = copy_of_golden()
     table: dict[str, Any] = {**LOW_DATA, "rows": ["cocondenser-round1", "bm25"], "train_queries": [30, 90]}
     (folder / "overlay.yaml").write_text(f"tables: {{low_data: {table}}}\n")
-    said = finished(folder, TESTS, target=TABLE, overlays=["overlay.yaml"])
-    assert "train" in started_rules(said)
-    assert not {"tokens", "query_tokens", "pretrain"} & started_rules(said)
+    made = make(folder, TESTS, TABLE, overlays=["overlay.yaml"])
+    assert "train" in made and not {"tokens", "query_tokens", "pretrain"} & made
     after = digests(folder)
     assert {name: after.get(name) for name in digests(golden)} == digests(golden)  # nothing overwritten
 
