@@ -215,6 +215,8 @@ class Graph:
         """Write the file of a job as Snakemake does before it starts the program; gives the file."""
         rule, wildcards = self.job(name)
         declared = self._rule_of(rule, wildcards)
+        for log in declared.expand_log(wildcards):
+            Path(log).parent.mkdir(parents=True, exist_ok=True)
         threads = {"threads": 1, "resources": SimpleNamespace(mem_mb=2000, gpu=0)}
         command = declared.params.job(
             Wildcards(fromdict=wildcards),

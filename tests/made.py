@@ -6,10 +6,12 @@ The imports of a program take longer than most jobs of the tests. Snakemake find
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from graphs import Graph
 from runs import TARGET
@@ -17,6 +19,7 @@ from snakemake.common.configfile import _load_configfile
 from snakemake.utils import update_config
 
 from condenser.job import do_job, read_job
+from condenser.pipeline import environment
 
 
 def make(
@@ -26,11 +29,11 @@ def make(
     overlay: dict[str, Any] = {}
     for file in (base, *overlays):
         update_config(overlay, _load_configfile(str(folder / file)))
-    graph = Graph(folder, folder, overlay)
-    jobs = graph.out_of_date(*(targets or [TARGET]))
-    for name in jobs:
-        rule, _ = graph.job(name)
-        with graph.here():
+    graph, asked_for = Graph(folder, folder, overlay), targets or (TARGET,)
+    jobs = graph.out_of_date(*asked_for)
+    with graph.here(), mock.patch.dict(os.environ, environment.run(asked_for)):
+        for name in jobs:
+            rule, _ = graph.job(name)
             do_job(read_job(graph.write_job(name)), _program(folder, rule).main)
     return {graph.job(name)[0] for name in jobs}
 

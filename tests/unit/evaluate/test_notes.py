@@ -358,8 +358,9 @@ def test_few_texts_and_lists_of_names_are_of_any_language() -> None:
 
 def test_counts_are_read_of_the_evaluation_sets_of_a_table_alone() -> None:
     places = [("mine", "dev")]
-    assert is_counted("bm25_run", {"dataset": "mine", "split": "dev"}, places)
-    assert not is_counted("bm25_run", {"dataset": "mine", "split": "train"}, places)
+    run = {"dataset": "mine", "system": "bm25", "split": "dev"}
+    assert is_counted("bm25_run", run, places)
+    assert not is_counted("bm25_run", {**run, "split": "train"}, places)
     assert is_counted("examples", {"dataset": "mine"}, places) and not is_counted("tokens", {}, places)
 
 
