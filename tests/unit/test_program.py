@@ -130,17 +130,22 @@ def test_only_what_could_steer_a_terminal_is_escaped(text: str, shown: str | Non
     assert printable(text) == (shown or text)
 
 
-@pytest.mark.parametrize("how", ["raise ValueError", "log.warning", "raise OSError", "raise KeyError"])
-def test_no_text_of_a_stranger_steers_the_terminal(root: Path, how: str) -> None:
+def said_by(root: Path, statement: str) -> str:
+    """What a program says whose `main` is this statement."""
     program = (
         "from condenser import program\nfrom condenser.program import log\n"
-        f"def main():\n    {how}({'5, ' if 'OS' in how else ''}'HTTP status 404 \\x1b[2J')\n"
+        f"def main():\n    {statement}\n"
         "program.run(main)\n"
     )
-    done = subprocess.run(
+    return subprocess.run(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
-    )
-    assert r"HTTP status 404 \x1b[2J" in done.stderr.replace("\\\\", "\\") and "\x1b" not in done.stderr
+    ).stderr
+
+
+@pytest.mark.parametrize("how", ["raise ValueError", "log.warning", "raise OSError", "raise KeyError"])
+def test_no_text_of_a_stranger_steers_the_terminal(root: Path, how: str) -> None:
+    said = said_by(root, f"{how}({'5, ' if 'OS' in how else ''}'HTTP status 404 \\x1b[2J')")
+    assert r"HTTP status 404 \x1b[2J" in said.replace("\\\\", "\\") and "\x1b" not in said
 
 
 @pytest.mark.parametrize("mark", " /#?\\")
@@ -173,18 +178,11 @@ def test_the_password_of_a_proxy_is_said_nowhere(root: Path, how: str) -> None:
         "a file": "OSError",
     }
     verb = "" if how == "a log" else "raise "
-    program = (
-        "from condenser import program\nfrom condenser.program import log\n"
-        f"def main():\n    {verb}{raised[how]}({'5, ' if how == 'a file' else ''}'no way by {address}')\n"
-        "program.run(main)\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
-    )
-    assert "no way by http://***@proxy:3128/path" in done.stderr
-    assert "et@" not in done.stderr.replace("***@", "") and "se:cr" not in done.stderr.partition("\n")[0]
+    said = said_by(root, f"{verb}{raised[how]}({'5, ' if how == 'a file' else ''}'no way by {address}')")
+    assert "no way by http://***@proxy:3128/path" in said
+    assert "et@" not in said.replace("***@", "") and "se:cr" not in said.partition("\n")[0]
     if how != "a defect":  # whose traceback shows the line of this test
-        assert "se:cr" not in done.stderr
+        assert "se:cr" not in said
 
 
 @pytest.mark.parametrize("home", ["/proc/nothing", None])
