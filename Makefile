@@ -4,18 +4,16 @@
 #   make results/msmarco/table2.tsv     the table on the embedded default
 #   make results/mine/table2.tsv CONFIG=mine.yaml    with an overlay; CONFIG="a.yaml b.yaml": the later wins
 #                                       (CONFIG= also of report, verify, search, serve; SNAKEMAKE_ARGS="-n --rerun-incomplete")
-#   make test                           the tests of every change, in a few minutes
-#   make test-slow                      the others
-#   make test-all                       both
+#   make test                           the tests of every edit, in a few minutes
+#   make test-ci                        what continuous integration adds to them
+#   make test-weekly                    the rest: long ones, and those for Chromium, SLURM (Debian, root) or a GPU
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
 #   make verify                         re-check every result against its manifest and the config; DATASET= one of them
 #   make verify AGAINST=<crate.zip>     the same, and compare with another run
 #   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
 #   make serve                          the same in a browser on this machine, two systems side by side; PORT=
-#   make browser                        the tests of both pages in a real browser (Chromium)
-#   make faults                         kill and break running workflows, the long form
-#   make slurm                          the workflow through a real SLURM of one node (Debian, root)
+#   make faults                         kill and break running workflows, many times
 #   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
 #   make gpu                            on a machine with a GPU: the rates of the plan, then its tests
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
@@ -43,11 +41,11 @@ export CORES ?= $(shell nproc 2>/dev/null || echo 2)
 # for one more.)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
-.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench gpu parity FORCE
+.PHONY: help setup test test-ci test-weekly lint report verify search serve faults bench gpu parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,22s/^# \{0,3\}//p' Makefile
+	@sed -n '3,19s/^# \{0,3\}//p' Makefile
 
 setup: $(READY)
 
@@ -90,13 +88,13 @@ results/%: $(READY) FORCE
 PYTEST := python -m pytest --numprocesses 2 --dist worksteal
 
 test: $(READY)
-	$(PYTEST) -m 'not slow and not slurm'
+	$(PYTEST) -m 'not ci and not weekly'
 
-test-slow: $(READY)
-	$(PYTEST) -m 'slow and not slurm'
+test-ci: $(READY)
+	$(PYTEST) -m 'ci and not weekly'
 
-test-all: $(READY)
-	$(PYTEST) -m 'not slurm'
+test-weekly: $(READY)
+	python -m pytest -m weekly -rs
 
 lint: $(READY)
 	ruff check .
@@ -131,14 +129,8 @@ serve: $(READY)
 	@$(list_known) > /dev/null
 	@exec $(ask) --serve $(if $(PORT),--port "$$PORT")
 
-browser: $(READY)
-	python -m pytest tests/pages tests/workflow/test_browser.py -m browser -rs
-
 faults: $(READY)
-	python -m pytest tests/faults --long --timeout 7200 -rP
-
-slurm: $(READY)
-	python -m pytest tests/workflow/test_slurm.py -m slurm
+	python -m pytest tests/faults -m "" --long --timeout 7200 -rP
 
 # On a busy machine THREADS=1 CLOCK=cpu counts processor time.
 bench: $(READY)
@@ -147,7 +139,7 @@ bench: $(READY)
 
 gpu: $(READY)
 	@python benchmarks/gpu.py --output results/gpu.tsv
-	@python -m pytest tests/unit/train/test_other_device.py tests/reference/test_search.py
+	@python -m pytest -m weekly tests/unit/train/test_other_device.py tests/reference/test_search.py
 
 parity: $(READY)
 	@python benchmarks/parity/parity.py --authors "$$AUTHORS" --environment .venv-parity --work build/parity

@@ -39,7 +39,7 @@ def chromium() -> str:
     """The path of Chromium; skips the test where there is none."""
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.skip("no Chromium: install it with `apt-get install chromium` and give `make browser` again")
+        pytest.skip("no Chromium: install it with `apt-get install chromium`")
     return found
 
 

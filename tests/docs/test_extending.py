@@ -20,7 +20,7 @@ from condenser.evaluate import published
 from condenser.files import read_json
 from condenser.settings import merged
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = pytest.mark.ci
 
 OVERLAY = "configs/extending.yaml"
 TUNED = "results/mine/systems/backbone-tuned/seed42/model"

@@ -1,4 +1,4 @@
-"""How long the tests go on: few faults in make test, more in make test-all, all in make faults (--long)."""
+"""How long the tests go on: with --long (make faults) each draws many more faults."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from pathlib import Path
 
 import pytest
 from runs import checkout, finished, made_once
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--long"):
-        for item in items:
-            if item.get_closest_marker("long_form"):
-                item.add_marker(pytest.mark.skip("long form only: make faults"))
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from tried_jobs import Attempt, TriedJob, jobs
 
-pytestmark = pytest.mark.faults
-
 Times = Callable[[int, int], int]
 MOST_WRITES = 2000
 

@@ -12,8 +12,6 @@ import pytest
 from runs import digests
 from tried_jobs import JOBS, TriedJob, finished_jobs, jobs
 
-pytestmark = pytest.mark.faults
-
 Times = Callable[[int, int], int]
 
 

@@ -19,8 +19,6 @@ from campaign import MARK, Campaign, kill_all, processes_of, programs_of, run_of
 from runs import checkout, digests
 from tried_jobs import RULES, finished_jobs
 
-pytestmark = pytest.mark.faults
-
 
 @pytest.fixture(scope="module")
 def seconds(golden: Path) -> dict[str, float]:
@@ -48,15 +46,15 @@ def second_round(golden: Path, root: Path, folder: Path) -> None:
             second_round,
             ["term", "all", "snakemake", "program"],  # the first one meets the training
             {"train": 2, "encode": 2},  # long enough to be met in a first run
-            marks=pytest.mark.slow,
+            marks=pytest.mark.ci,
         ),
         pytest.param(
             whole_run,
             ["all", "snakemake", "all", "program"],
             dict.fromkeys(RULES, 7),
-            marks=pytest.mark.long_form,
+            marks=pytest.mark.weekly,
         ),
-        pytest.param(whole_run, ["term"], dict.fromkeys(RULES, 1), marks=pytest.mark.long_form),
+        pytest.param(whole_run, ["term"], dict.fromkeys(RULES, 1), marks=pytest.mark.weekly),
     ],
     ids=["second round", "killed", "stopped"],
 )
@@ -84,7 +82,7 @@ def test_the_same_command_given_again_until_it_ends_makes_the_same_tables_models
         print(f"  {rule} {kind}: {count}")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_its_checkpoint(
     golden: Path, tmp_path: Path
 ) -> None:
@@ -107,7 +105,7 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     assert digests(folder) == digests(golden)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
     golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:

@@ -45,8 +45,8 @@ _KEPT = {"claims", "log.jsonl"}
 
 def jobs(*, quick: Sequence[str] = (), slow: Sequence[str] = ()) -> list[Any]:
     """All jobs by name, as parameters of a test; most are left to the long form."""
-    marks = {name: [pytest.mark.slow] for name in slow} | {name: [] for name in quick}
-    return [pytest.param(name, marks=marks.get(name, [pytest.mark.long_form])) for name in JOBS]
+    marks = {name: [pytest.mark.ci] for name in slow} | {name: [] for name in quick}
+    return [pytest.param(name, marks=marks.get(name, [pytest.mark.weekly])) for name in JOBS]
 
 
 @dataclass(frozen=True)

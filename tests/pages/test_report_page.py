@@ -18,7 +18,7 @@ from small_results import report_of, write_results
 from condenser.report.page import page
 from condenser.report.queries import Limits
 
-pytestmark = pytest.mark.browser
+pytestmark = pytest.mark.weekly
 
 NUM_QUERIES = 7000
 SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])

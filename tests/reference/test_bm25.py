@@ -118,7 +118,7 @@ QUERIES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_hits_ranks_and_scores_equal_pyserinis_batch_search(tmp_path, index):
     run_file, counts = searched(tmp_path, index, QUERIES, depth=40)
     expected = pyserini_batch_search(index, QUERIES, depth=40, folder=tmp_path)
@@ -233,7 +233,7 @@ def test_a_run_has_its_depth_without_the_own_text_of_a_query(tmp_path):
     assert hits == [("d0", "d1"), ("d0", "d2"), ("d1", "d0"), ("d1", "d1")]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_passage_of_a_title_alone_is_found_by_it(tmp_path):
     write_passages(tmp_path / "c.jsonl", [Passage("a", "zeppelin", ""), Passage("b", "", "river")])
     index_collection(tmp_path / "c.jsonl", tmp_path / "index", threads=1, heap_mb=200)

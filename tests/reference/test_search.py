@@ -18,7 +18,7 @@ from condenser.retrieve.exact import top_passages
 from condenser.retrieve.search import merged_run, search_device, search_shard
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="searches on a GPU: PyTorch finds none")
-DEVICES = [None, "cpu", pytest.param("cuda", marks=GPU)]  # None: FAISS on the processor
+DEVICES = [None, "cpu", pytest.param("cuda", marks=[GPU, pytest.mark.weekly])]  # None: FAISS on the processor
 
 
 @pytest.fixture(params=DEVICES, ids=lambda name: name or "faiss")

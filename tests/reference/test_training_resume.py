@@ -53,9 +53,9 @@ def _kill_after_a_step_beyond(step: int, work_folder: Path, child: BaseProcess) 
 @pytest.mark.parametrize(
     ("kind", "step"),
     [
-        pytest.param("condenser", 1, marks=pytest.mark.slow),
+        pytest.param("condenser", 1, marks=pytest.mark.ci),
         ("cocondenser", 3),
-        pytest.param("retriever", 5, marks=pytest.mark.slow),
+        pytest.param("retriever", 5, marks=pytest.mark.ci),
         ("untied", 5),
         ("late", 5),
         ("distilled", 5),
@@ -74,7 +74,7 @@ def test_a_training_killed_and_resumed_gives_the_same_bytes(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.ci)])
 def test_several_processes_give_the_losses_and_weights_of_one(
     files: Files, tmp_path: Path, world_size: int
 ) -> None:

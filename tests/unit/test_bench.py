@@ -90,7 +90,7 @@ def tiny_inputs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "name", [*("condenser_step", "cocondenser_step", "finetuning_step", "masking", "tokenising", "encoding"),
              *("searching", "bm25", "metrics", "nothing_to_do")],

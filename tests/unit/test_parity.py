@@ -82,7 +82,7 @@ def line_of(output: str, what: str) -> str:
 Compared = Callable[[], tuple[int, str]]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_our_side_computes_all_that_the_rows_compare(
     root: Path, rows: list[dict[str, str]], tmp_path: Path
 ) -> None:

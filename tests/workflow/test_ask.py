@@ -22,8 +22,6 @@ from condenser.files import sha256_file
 from condenser.live.systems import Known, LiveSystem, NotReady, OpenSystems
 from condenser.pipeline.locks import join_folder
 
-pytestmark = pytest.mark.workflow
-
 SYSTEMS = ["bm25", "cocondenser-round1", "cocondenser-round2"]
 VARIANT = {"bm25": "untrained", "cocondenser-round1": "seed42", "cocondenser-round2": "seed42"}
 

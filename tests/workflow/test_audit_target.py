@@ -44,8 +44,7 @@ def test_sentences_have_no_audit(load: Load) -> None:
     assert "results/stsb/audit.tsv: expected a data set of passages, got sentences" in said
 
 
-@pytest.mark.slow
-@pytest.mark.workflow
+@pytest.mark.ci
 def test_after_a_table_an_audit_with_its_miner_as_judge_runs_alone(
     copy_of_golden: Callable[[], Path], tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from browser import DESKTOP, PHONE, Tab, emptied
 from runs import copied, finished, served
 
-pytestmark = [pytest.mark.workflow, pytest.mark.browser, pytest.mark.slow]
+pytestmark = pytest.mark.weekly
 
 MARKUP = (
     '<script>document.title = "taken over"</script><img src="http://evil.example/x.png" '

@@ -16,8 +16,6 @@ from small_generators import write_generator
 
 from condenser.files import read_json
 
-pytestmark = pytest.mark.workflow
-
 # all rules with a program: a variant of fewer queries, an official file, a plan, the check of all results
 OVERLAY = """
 tables:

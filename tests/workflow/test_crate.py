@@ -11,12 +11,10 @@ from runs import edit, finished, run, started_rules
 
 from condenser.pipeline.provenance import read_record
 
-pytestmark = pytest.mark.workflow
-
 CRATE = "results/tiny/table2.crate.zip"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
     copy_of_golden: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

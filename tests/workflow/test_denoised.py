@@ -18,8 +18,6 @@ from condenser.data.records import read_examples, read_positives
 from condenser.files import read_json
 from condenser.settings import merged
 
-pytestmark = pytest.mark.workflow
-
 BELOW, ABOVE = 0.1, 0.9
 
 
@@ -188,7 +186,7 @@ def chosen(ranked: dict[str, float], relevant: list[str]) -> tuple[list[str], se
     return positives, negatives
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("place", "split"),
     [("teacher/seed42/examples.jsonl", "train"), ("labeller/seed42/pseudo_labels.log.jsonl", "log")],
@@ -217,7 +215,7 @@ def test_the_tiny_runs_examples_are_those_of_its_teachers_scores(
     assert counts.get("known_queries") == (1 if split == "log" else None)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_tiny_student_learns_from_both_files_and_a_second_run_has_the_same_bytes(taught: Path) -> None:
     of_student, *parts = (
         read_json(taught / SYSTEMS_OF_TINY / place)["counts"]["examples"]
@@ -238,7 +236,7 @@ def test_a_tiny_student_learns_from_both_files_and_a_second_run_has_the_same_byt
     assert digests(taught) == before
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_tiny_teacher_that_is_not_better_than_its_candidates_is_not_used(
     taught: Path, tmp_path: Path
 ) -> None:

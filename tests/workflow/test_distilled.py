@@ -13,8 +13,6 @@ from runs import digests, finished
 
 from condenser.files import read_json
 
-pytestmark = pytest.mark.workflow
-
 TABLE = "results/msmarco/adapt.tsv"
 MODEL = "train msmarco distilled seed42"
 BELOW = {"train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
@@ -94,7 +92,7 @@ def test_what_it_cannot_be_is_refused_in_one_line(load: Load, entry: dict[str, A
     assert refusal(lambda: load({"systems": {"distilled": entry}})).startswith(f"error: config: {line}")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_tiny_run_makes_it_and_changes_no_other_result(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

@@ -18,8 +18,6 @@ from graphs import Graph, Load, refusal
 from condenser.pipeline.specs import unknown_name
 from condenser.settings import merged
 
-pytestmark = pytest.mark.workflow
-
 PAPER = "configs/paper.yaml"
 
 
@@ -274,7 +272,7 @@ def test_no_job_but_those_of_all_shards_has_more_inputs_where_there_are_more_sha
     assert many == {"pretrain", "train", "merge", "lengths", "table"}  # a table reads the manifests of encode
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) -> None:
     (folder / "overlay.yaml").write_text("shards: 500\n")
     before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 from runs import checkout, finished
 
-pytestmark = pytest.mark.workflow
-
 
 def test_the_error_of_a_bad_row_comes_last_and_without_the_command(root: Path, tmp_path: Path) -> None:
     shutil.copy(root / "config.yaml", tmp_path)

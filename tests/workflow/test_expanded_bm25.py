@@ -280,7 +280,6 @@ def test_a_folder_without_a_generator_stops_what_needs_it_with_one_line(load: Lo
     assert re.match(r"error: config: expansions.\S+-own.generated.model: expected config.json in", said)
 
 
-@pytest.mark.workflow
 def test_texts_that_a_model_generates_are_indexed_and_asked(
     root: Path, tmp_path: Path, generator: Path
 ) -> None:
@@ -302,7 +301,6 @@ def test_texts_that_a_model_generates_are_indexed_and_asked(
     assert "0 findings" in finished(folder, target="verify", overlays=["own.yaml"])
 
 
-@pytest.mark.workflow
 def test_weights_that_are_learnt_from_train_queries_are_indexed(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     (folder / "weighed.yaml").write_text(yaml.safe_dump(WEIGHED))
@@ -318,7 +316,6 @@ def test_weights_that_are_learnt_from_train_queries_are_indexed(root: Path, tmp_
     assert "0 findings" in finished(folder, target="verify", overlays=["weighed.yaml"])
 
 
-@pytest.mark.workflow
 def test_a_passage_is_found_by_words_that_only_its_expansion_has(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     tiny = {"source": "beir", "path": "tests/data/tiny", "train_split": "train", "eval_split": "dev"}

@@ -20,7 +20,7 @@ from condenser.data.records import read_doc_ids, read_passages, read_queries, re
 from condenser.files import load_npy, read_json, save_npy, sha256_file
 from condenser.live.systems import Known, OpenSystems
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]  # the quick ones: tests/unit/export
+pytestmark = pytest.mark.ci  # the quick ones: tests/unit/export
 
 # The tiny models of the golden run score all passages alike; the embedded encoder does not.
 OVERLAY = """

@@ -14,8 +14,6 @@ from runs import digests, finished, rows_of, run, started_rules
 from condenser.files import read_json
 from condenser.pipeline.specs import unknown_name
 
-pytestmark = pytest.mark.workflow
-
 FIGURES = ("attention_entropy", "train_size", "loss_curve", "differences", "costs")
 OVERLAY = {
     "tables": {
@@ -93,7 +91,7 @@ def test_costs_read_the_manifests_of_all_jobs_behind_the_table(graph: Graph) -> 
     assert published.endswith("condenser/evaluate/figures/costs.tsv")
 
 
-@pytest.mark.slow  # the quick ones: tests/unit/evaluate/test_figures.py
+@pytest.mark.ci  # the quick ones: tests/unit/evaluate/test_figures.py
 def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again(
     copy_of_golden: Callable[[], Path],
 ) -> None:

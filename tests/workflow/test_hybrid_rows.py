@@ -20,8 +20,6 @@ from condenser.data.records import read_passages, read_queries
 from condenser.files import read_json
 from condenser.pipeline.known import Known
 
-pytestmark = pytest.mark.workflow
-
 TABLE = "results/msmarco/adapt.tsv"
 # its own row, and the model that is distilled from it
 BELOW_HYBRID = {"fusion", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
@@ -163,7 +161,7 @@ def hits_of(folder: Path, system: str) -> dict[str, dict[str, float]]:
     return scores_by_query(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

@@ -11,8 +11,6 @@ import yaml
 from graphs import Graph, Load, refusal, rules
 from runs import checkout, finished, rows_of, run
 
-pytestmark = pytest.mark.workflow
-
 TINY = {"source": "beir", "path": "tests/data/tiny", "train_split": None}
 DATASETS = {"judged": TINY, "texts": {**TINY, "path": "texts", "eval_split": None}}
 TABLES = {"brief": {"rows": ["bm25", "backbone-zeroshot"], "measures": ["MRR@10"]}}
@@ -99,7 +97,7 @@ def test_what_needs_queries_is_refused_in_one_line(graph: Graph, result: str, me
     assert re.search(message, refusal(lambda: graph.jobs(f"results/{result}")))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measured(
     root: Path, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from runs import checkout, finished, rows_of
 from condenser.data.records import read_examples, read_passages, read_qrels
 from condenser.files import read_json
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = pytest.mark.ci
 
 SIZES = """
 objectives:

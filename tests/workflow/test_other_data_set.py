@@ -240,8 +240,7 @@ def test_it_cannot_be_chosen_where_it_reads_other_tokens(
     assert f"models.adapted.of: expected models of one checkpoint, got {fault}" in said
 
 
-@pytest.mark.slow
-@pytest.mark.workflow
+@pytest.mark.ci
 def test_a_retriever_of_one_data_set_ranks_is_trained_on_and_exported_on_another(
     copy_of_golden: Callable[[], Path],
 ) -> None:
@@ -293,8 +292,7 @@ def test_a_retriever_of_one_data_set_ranks_is_trained_on_and_exported_on_another
     assert not again & {"collect_mine", "collect_tiny", "bm25_index"}
 
 
-@pytest.mark.slow
-@pytest.mark.workflow
+@pytest.mark.ci
 def test_a_model_with_two_encoders_ranks_as_its_system_and_is_trained_on(
     copy_of_golden: Callable[[], Path],
 ) -> None:

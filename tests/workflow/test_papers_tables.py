@@ -23,8 +23,6 @@ from condenser.experiment import chain, home, is_trained, learns_terms, systems_
 from condenser.files import read_json
 from condenser.settings import merged
 
-pytestmark = pytest.mark.workflow
-
 PAPER = "configs/paper.yaml"
 QUESTIONS = {  # stand in for Natural Questions; their recipe is that of the configuration
     "nq": {
@@ -377,7 +375,7 @@ def test_a_column_that_this_data_set_cannot_have_is_refused_in_one_line(
     assert re.search(message, refusal(lambda: graph.jobs("results/msmarco/mine.tsv")))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_table_7_and_a_table_with_columns_of_a_second_collection_are_made_to_the_end(
     copy_of_golden: Callable[[], Path],
 ) -> None:

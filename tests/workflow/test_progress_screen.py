@@ -14,8 +14,6 @@ import pytest
 from runs import checkout, environment
 from terminals import SEQUENCE, on_terminal
 
-pytestmark = pytest.mark.workflow
-
 # Beside the workflow's own rules, one that takes long enough to be seen, and one that fails.
 RULES = """
 

@@ -12,7 +12,7 @@ from condenser.data.records import read_examples, read_passages, read_qrels, rea
 from condenser.evaluate.answers import has_answer
 from condenser.files import read_json
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = pytest.mark.ci
 
 OVERLAY = """
 datasets:

@@ -15,8 +15,6 @@ from runs import checkout, digests, finished, rows_of, run, started_rules
 
 from condenser.files import read_json
 
-pytestmark = pytest.mark.workflow
-
 REPORT = "results/tiny/report.html"
 OVERLAY = {
     "figures": {"losses": {"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 2}},
@@ -36,7 +34,7 @@ def test_a_report_has_no_job_behind_it(load: Load) -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     before = digests(folder)

@@ -13,8 +13,6 @@ from runs import checkout
 from condenser.data.records import read_examples, read_queries, read_run
 from condenser.files import read_json
 
-pytestmark = pytest.mark.workflow
-
 OVERLAY = "configs/findings/extracted_reranker.yaml"
 TABLE = "results/msmarco/reranker_made.tsv"
 TRAIN = "train msmarco reranker-made seed42"
@@ -63,7 +61,7 @@ def test_judged_queries_come_first_where_it_learns_from_both(load: Load) -> None
     assert "results/msmarco/held_out/seed42.txt" in files
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_tiny_collection_is_reranked(root: Path, tmp_path: Path) -> None:
     """The examples are of made queries, each with its own passage; what is reranked are the first hits."""
     folder = checkout(root, tmp_path / "checkout")

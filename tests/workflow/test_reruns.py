@@ -15,8 +15,6 @@ from runs import TARGET, checkout, digests, edit, finished, rules_to_run, run, s
 from condenser.files import read_json, sha256_file, write_json
 from condenser.manifest import sealed
 
-pytestmark = pytest.mark.workflow
-
 BELOW_RUNS = {"train", "encode", "encode_queries", "search", "merge", "examples", "metrics", "table"}
 COCONDENSER = "results/tiny/models/cocondenser"
 
@@ -176,7 +174,7 @@ def test_edits_are_seen_and_named_where_snakemakes_own_records_are_lost(
     assert code.strip() == "module condenser.retrieve.bm25 (bm25_index, bm25_run)"
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_touch_accepts_an_edit_and_the_manifests_say_so(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     module = folder / "condenser" / "evaluate" / "tables.py"
@@ -218,7 +216,7 @@ def test_a_missing_file_of_a_result_is_made_again_before_it_is_read(
     assert lost.read_bytes() == (golden / lost.relative_to(folder)).read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
     copy_of_golden: Callable[[], Path],
 ) -> None:
@@ -241,7 +239,7 @@ def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
     assert (folder / TARGET).read_bytes() != old
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_processes_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
     golden: Path, root: Path, tmp_path: Path
 ) -> None:

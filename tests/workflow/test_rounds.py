@@ -87,8 +87,7 @@ def test_a_start_that_cannot_be_is_refused_in_one_line(
     assert re.search(message, refusal(lambda: load(merged(ROUNDS, {"systems": edit}))))
 
 
-@pytest.mark.slow
-@pytest.mark.workflow
+@pytest.mark.ci
 def test_a_round_is_the_training_from_the_folder_of_the_last_one(copy_of_golden: Callable[[], Path]) -> None:
     """Byte for byte: the folder as a checkpoint, by a second run, is the same start."""
     folder = copy_of_golden()

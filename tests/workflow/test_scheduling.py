@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.workflow
-
 # Writes a line to `looks` whenever the scheduler chooses among the ready jobs.
 SNAKEFILE = """
 from snakemake.scheduling.job_scheduler import JobScheduler

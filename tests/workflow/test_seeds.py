@@ -16,8 +16,6 @@ from runs import digests, finished, rows_of, run
 from condenser.files import read_json
 from condenser.pipeline.specs import unknown_name
 
-pytestmark = pytest.mark.workflow
-
 TABLE = "results/tiny/spread.tsv"
 OVERLAY = {
     "models": {
@@ -101,7 +99,7 @@ def test_a_path_without_the_seed_is_refused_in_one_line(load: Load) -> None:
     assert "pretrain msmarco mlm" in other
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_seeds_give_two_models_and_a_row_of_untrained_systems_a_spread(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

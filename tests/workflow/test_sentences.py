@@ -114,7 +114,7 @@ def test_a_table_or_figure_of_the_other_kind_is_refused_in_one_line(
     assert line.startswith(f"error: {target.rpartition('/')[0]}") and said in line
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_table_of_pairs_is_made_from_a_folder_of_ones_own(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     words = ["brain", "heart", "liver", "lung", "skin", "bone", "blood", "nerve", "muscle", "eye"]

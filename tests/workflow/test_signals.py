@@ -15,8 +15,6 @@ import pytest
 from runs import checkout, command, finished
 from terminals import SEQUENCE, on_terminal
 
-pytestmark = pytest.mark.workflow
-
 # Sends itself SIGTERM while it holds its scheduler's lock, in which it looks for jobs that are ready.
 SNAKEFILE = """
 import signal

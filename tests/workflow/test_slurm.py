@@ -18,7 +18,7 @@ import pytest
 from slurm.cluster import install, missing_programs, one_node_cluster, processes_of
 from slurm.train_slowly import NUM_STEPS
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slurm, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.weekly, pytest.mark.timeout(1800)]
 
 HELPERS = Path(__file__).parent / "slurm"
 CHECKOUT = (

@@ -23,7 +23,7 @@ from condenser.evaluate.metrics import grades_of
 from condenser.files import load_npy, read_json
 from condenser.live.systems import Known, LiveSystem
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]  # the quick ones: tests/unit/retrieve/test_documents.py
+pytestmark = pytest.mark.ci  # the quick ones: tests/unit/retrieve/test_documents.py
 
 # The tiny models score all passages alike; the embedded encoder does not.
 OVERLAY = """

@@ -130,8 +130,7 @@ def test_a_backbone_of_few_positions_serves_all_but_rerankers(load: Load) -> Non
         graph.jobs(TABLE)
 
 
-@pytest.mark.workflow
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_table_is_made_and_holds_what_its_runs_are(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

@@ -16,8 +16,6 @@ from condenser.experiment.tables import table_notes
 from condenser.files import read_json
 from condenser.live.systems import Known, LiveSystem
 
-pytestmark = pytest.mark.workflow
-
 CANDIDATES = ["backbone-zeroshot", "bm25"]
 COLBERT = {
     **{"kind": "late", "initial": "backbone", "candidates": CANDIDATES, "depth": 20},
@@ -75,7 +73,7 @@ def test_a_setting_reruns_what_it_changes(load: Load, entry: dict[str, Any], rer
     assert rules(rerun(before.hashes(TABLE), changed.hashes(TABLE))) == reruns
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_tiny_training_changes_the_ranking_and_answers_new_queries(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

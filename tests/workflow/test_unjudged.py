@@ -75,7 +75,6 @@ def test_what_they_cannot_give_is_refused_in_one_line(graph: Graph, result: str,
     assert re.search(message, said)
 
 
-@pytest.mark.workflow
 def test_a_collection_without_any_judgement_ranks_a_log(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     (folder / "log.tsv").write_text("1\tset of vertices in a graph\n2\tmatrix\n")

@@ -23,7 +23,7 @@ def test_it_differs_from_the_tied_system_in_the_recipe_alone(load: Load) -> None
     assert tied["lineage"] == untied["lineage"]
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_workflow_encodes_queries_with_the_query_encoder(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     (folder / "untied.yaml").write_text(

@@ -15,8 +15,6 @@ from runs import TARGET, digests, finished, rows_of
 from condenser.data.subsets import read_subset
 from condenser.files import read_json
 
-pytestmark = pytest.mark.workflow
-
 LOW_DATA = {
     "rows": ["cocondenser-round2", "bm25"],
     "measures": ["MRR@10"],
@@ -81,7 +79,7 @@ def test_train_size_and_seed_stand_in_the_spec_of_what_draws(graph: Graph) -> No
     assert graph.spec("pretrain tiny cocondenser")["config"]["seed"] == 42  # the configuration's
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

@@ -169,7 +169,7 @@ def planted(
     }
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_planted_faults_are_found_and_little_else(tmp_path: Path) -> None:
     """In docstrings, where much resembles much; what another measure calls alike is left out first."""
     found = [one for name in ("scipy", "scikit-learn") for one in pydoc.package_docstrings(name, Counter())]

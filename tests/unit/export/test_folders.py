@@ -88,7 +88,7 @@ def onnx(root: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("pooling", ONNX)
 def test_onnx_gives_the_vectors_of_rows_of_any_length_and_names_no_place(
     onnx: dict[str, Path], pooling: str
@@ -112,7 +112,7 @@ def test_onnx_gives_the_vectors_of_rows_of_any_length_and_names_no_place(
     assert 1e-6 < np.abs(found["model_int8"] - expected).max() < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_loss_of_weights_of_8_bits_is_measured_and_said(onnx: dict[str, Path], tmp_path: Path) -> None:
     write_model(onnx["mean"], tmp_path / "model", query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH)
     shutil.copytree(onnx["mean"] / "onnx", tmp_path / "model/onnx")
@@ -126,7 +126,7 @@ def test_the_loss_of_weights_of_8_bits_is_measured_and_said(onnx: dict[str, Path
     assert int8_loss(tmp_path / "model", TEXTS, TEXTS, lengths=lengths) == nothing
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("name", ["model", "model_int8"])
 def test_onnx_files_of_a_model_are_the_same_bytes_wherever_it_lies(onnx: dict[str, Path], name: str) -> None:
     first, again = (onnx[made] / "onnx" / f"{name}.onnx" for made in ("cls", "again"))

@@ -25,7 +25,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_one_command_measures_all_that_the_plan_states_of_gpus(tmp_path: Path) -> None:
     done = run("--tiny", "--output", str(tmp_path / "gpu.tsv"))
     assert done.returncode == 0, done.stderr

@@ -154,7 +154,7 @@ def test_operations_and_tokens_are_those_that_the_rule_computes(
     assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if rule == "encode" else 0.02)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize(("job", "cache"), [("condenser", ""), ("cocondenser", "always")])
 def test_steps_are_timed_in_turn_with_peers_that_compute_the_same(
     made: Prepared, tmp_path: Path, job: str, cache: str

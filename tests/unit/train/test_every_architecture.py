@@ -251,7 +251,7 @@ def test_every_pooling_and_a_dense_layer_are_those_of_sentence_transformers(
         np.testing.assert_allclose(again.encode(texts), ours, rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_onnx_gives_the_vectors_for_texts_of_every_width(files: Files, tmp_path: Path) -> None:
     folders = [tmp_path / pooling for pooling in ("mean", "last")]
     for folder in folders:

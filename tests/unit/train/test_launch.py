@@ -146,7 +146,7 @@ def test_one_process_is_the_program_itself_and_not_a_child(start: Start) -> None
     assert process.returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_when_a_process_is_killed_all_end_within_a_minute_and_none_is_left(
     train: Train, tmp_path: Path
 ) -> None:
@@ -159,7 +159,7 @@ def test_when_a_process_is_killed_all_end_within_a_minute_and_none_is_left(
     assert not any(map(is_alive, pids))
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_sigterm_lets_all_processes_save_and_the_next_start_resumes(train: Train, tmp_path: Path) -> None:
     launcher = train("train", 30)
     pids = training_pids(tmp_path, 2)
@@ -177,7 +177,7 @@ def test_sigterm_lets_all_processes_save_and_the_next_start_resumes(train: Train
     assert losses == ["3.0"] * (int(stopped_after[1]) + 1)  # 1 + 2: both processes, every step once
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_the_processes_end_when_their_launcher_is_killed(train: Train, tmp_path: Path) -> None:
     launcher = train("train", 10_000)
     pids = training_pids(tmp_path, 2)

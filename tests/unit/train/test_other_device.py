@@ -14,7 +14,10 @@ from condenser.train.distributed import alone
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="trains on a GPU: PyTorch finds none")
+pytestmark = [
+    pytest.mark.weekly,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="trains on a GPU: PyTorch finds none"),
+]
 
 
 @pytest.fixture(autouse=True)

@@ -87,7 +87,7 @@ def test_a_pretrained_folder_holds_backbone_heads_and_losses_and_loads_without_o
     assert counts["steps"] == len(losses(output))
 
 
-@pytest.mark.slow  # its steps are those of the equations: tests/reference/test_training_steps.py
+@pytest.mark.ci  # its steps are those of the equations: tests/reference/test_training_steps.py
 def test_the_losses_of_a_tiny_collection_fall(files: Files, tmp_path: Path) -> None:
     def fall(output: Path, name: str) -> tuple[float, float]:
         values = [record[name] for record in losses(output)]
