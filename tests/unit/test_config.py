@@ -336,7 +336,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("systems.backbone-nli-sentences", {"train": False}, ": first_on: expected none with train: false."),
         ("systems.backbone-sentences.recipe", {"passages_per_query": 2}, ".passages_per_query: unknown key."),
         # recipes
-        ("recipes.marco.negatives.depth", 2000, ": 2000 is deeper than the train runs"),
+        ("recipes.marco", {"depth": {"eval": 3000}, "negatives": {"depth": 2000}}, ".negatives.depth: 2000"),
         ("recipes.marco.negatives.positive_in_run", ["bm26"], ": expected one of bm25"),
         ("recipes.marco.negatives.denoise", {"negative_below": 0.1, "positive_above": None},
          ": expected null, as most systems give no probabilities. Set"),
