@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -312,10 +311,44 @@ def test_further_evaluation_sets_are_collected_by_name_and_without_them_nothing_
     assert settings(without, dataset="mine")["dataset"] == settings(CONFIG, dataset="mine")["dataset"]
 
 
-def compared(
-    rows: list[str], *, compare_with: list[str] | None = None, train_queries: Sequence[int | str] = ("all",)
-) -> tuple[list[int | None], list[list[int]]]:
-    """The starts and comparisons of a table of systems from two checkpoints."""
+PLAIN = ["bm25", "plain", "pre-trained"]
+SIZES = ["start", "plain", "pre-trained", "bm25"]  # of two sizes 0; 1, 2; 3, 4; 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "starts", "pairs"),
+    [
+        # the untouched start of the table; of a chain of models, its checkpoint
+        (["bm25", "start", "plain", "pre-trained", "zero-shot"], {}, [None, None, 1, 1, 1],
+         [[0, 1], [2, 1], [3, 1], [4, 1]]),
+        # MaxSim of a checkpoint is no start, but has one
+        (["maxsim", "start", "plain"], {}, [1, None, 1], [[0, 1], [2, 1]]),
+        (["maxsim", "bm25", "plain"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        # each of two starts with all other rows once
+        (["start", "other-start", "plain", "other"], {}, [None, None, 0, 1],
+         [[0, 1], [2, 0], [2, 1], [3, 0], [3, 1]]),
+        # without a start, or with the start of no row: the first row
+        (["bm25", "plain", "zero-shot"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        (["bm25", "other-start", "plain"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        (["plain"], {"train_queries": [10, 20]}, [None] * 2, [[1, 0]]),
+        (["bm25"], {}, [None], []),
+        # the systems that the table names
+        (PLAIN, {"compare_with": ["bm25", "plain"]}, [None] * 3, [[0, 1], [2, 0], [2, 1]]),
+        (PLAIN, {"compare_with": ["plain"]}, [None] * 3, [[0, 1], [2, 1]]),
+        (PLAIN, {"compare_with": ["plain", "plain"]}, [None] * 3, [[0, 1], [2, 1]]),
+        # and its start, whatever else
+        (["start", "plain", "bm25"], {"compare_with": ["bm25"]}, [None, 0, None], [[0, 2], [1, 2], [1, 0]]),
+        # rows of one train size with the reference of that size
+        (SIZES, {"compare_with": ["start", "plain"], "train_queries": [10, "all"]},
+         [None, 0, 0, 0, 0, None], [[1, 0], [2, 0], [3, 0], [3, 1], [4, 0], [4, 2], [5, 0], [5, 2]]),
+        (SIZES, {"compare_with": ["plain"], "train_queries": [10, 20]}, [None, 0, 0, 0, 0, None],
+         [[1, 0], [2, 0], [3, 1], [3, 0], [4, 2], [4, 0], [5, 1], [5, 2]]),
+    ],
+)  # fmt: skip
+def test_rows_are_compared_with_what_the_table_names_else_with_starts_else_with_the_first(
+    rows: list[str], options: dict[str, Any], starts: list[int | None], pairs: list[list[int]]
+) -> None:
+    """Of systems from two checkpoints; the numbers are worked by hand."""
     untrained = {**BIENCODER, "train": False}
     systems = {
         "start": {**untrained, "initial": "backbone"},
@@ -327,57 +360,9 @@ def compared(
         "bm25": {**WRITTEN["systems"]["bm25"], "recipe": {}},
         "maxsim": {**untrained, "initial": "backbone", "kind": "late", "candidates": ["bm25"]},
     }
-    table = {"rows": rows, "measures": ["MRR@10"], "compare_with": compare_with}
-    table["train_queries"] = list(train_queries)
+    table = {"rows": rows, "measures": ["MRR@10"], **options}
     config = config_of({**WRITTEN, "systems": systems, "tables": {"one": table}})
-    return table_comparisons(config, "mine", "one", table_rows(config, "mine", "one"))
-
-
-def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:
-    starts, pairs = compared(["bm25", "start", "plain", "pre-trained", "zero-shot"])
-    assert starts == [None, None, 1, 1, 1]  # of a chain of models, its checkpoint
-    assert pairs == [[0, 1], [2, 1], [3, 1], [4, 1]]
-
-
-def test_maxsim_of_a_checkpoint_is_no_start_but_has_one() -> None:
-    assert compared(["maxsim", "start", "plain"]) == ([1, None, 1], [[0, 1], [2, 1]])
-    assert compared(["maxsim", "bm25", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
-
-
-def test_each_of_two_starts_is_compared_with_all_other_rows_once() -> None:
-    starts, pairs = compared(["start", "other-start", "plain", "other"])
-    assert starts == [None, None, 0, 1]
-    assert pairs == [[0, 1], [2, 0], [2, 1], [3, 0], [3, 1]]
-
-
-def test_a_table_without_a_start_is_compared_with_its_first_row() -> None:
-    assert compared(["bm25", "plain", "zero-shot"]) == ([None] * 3, [[1, 0], [2, 0]])
-    # the start of no row
-    assert compared(["bm25", "other-start", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
-    assert compared(["plain"], train_queries=[10, 20]) == ([None] * 2, [[1, 0]])
-    assert compared(["bm25"]) == ([None], [])
-
-
-def test_a_table_names_the_systems_that_its_rows_are_compared_with() -> None:
-    rows = ["bm25", "plain", "pre-trained"]
-    assert compared(rows, compare_with=["bm25", "plain"])[1] == [[0, 1], [2, 0], [2, 1]]
-    assert compared(rows, compare_with=["plain"])[1] == [[0, 1], [2, 1]]
-    assert compared(rows, compare_with=["plain", "plain"])[1] == [[0, 1], [2, 1]]
-
-
-def test_each_row_is_compared_with_its_start_whatever_else_it_is_compared_with() -> None:
-    starts, pairs = compared(["start", "plain", "bm25"], compare_with=["bm25"])
-    assert starts == [None, 0, None]
-    assert pairs == [[0, 2], [1, 2], [1, 0]]
-
-
-def test_rows_of_one_train_size_are_compared_with_the_reference_of_that_size() -> None:
-    rows = ["start", "plain", "pre-trained", "bm25"]  # 0; 1, 2; 3, 4; 5
-    starts, pairs = compared(rows, compare_with=["start", "plain"], train_queries=[10, "all"])
-    assert starts == [None, 0, 0, 0, 0, None]
-    assert pairs == [[1, 0], [2, 0], [3, 0], [3, 1], [4, 0], [4, 2], [5, 0], [5, 2]]
-    pairs = compared(rows, compare_with=["plain"], train_queries=[10, 20])[1]
-    assert pairs == [[1, 0], [2, 0], [3, 1], [3, 0], [4, 2], [4, 0], [5, 1], [5, 2]]
+    assert table_comparisons(config, "mine", "one", table_rows(config, "mine", "one")) == (starts, pairs)
 
 
 @pytest.mark.parametrize(
