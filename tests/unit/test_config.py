@@ -74,7 +74,8 @@ UNTRAINED = {"kind": "biencoder", "train": False}
 OF_SYSTEM = {"objective": "checkpoint", "source": "system", "dataset": "msmarco"}
 DENOISE = {"recipe": {"negatives": {"denoise": {"negative_below": 0.1, "positive_above": 0.9}}}}
 OVER = {**RERANKER, "initial": "teacher", "train": False, "negatives": [], "candidates": "condenser-round1"}
-GENERATED = {"model": "x", "samples": 1, "max_tokens": 9, "max_input_tokens": 40, "rows_per_chunk": 9}
+GENERATED = {"model": "x", "samples": 3, "top_k": 10, "max_tokens": 9, "max_input_tokens": 40,
+             "rows_per_chunk": 9}  # fmt: skip
 
 # What the rows of REFUSED edit: valid configurations, as overlays.
 VALID: dict[str, dict[str, Any]] = {
@@ -369,8 +370,8 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("figures.mine", {"kind": "costs", "table": "table2", "by_dataset": {"nq": "x"}},
          ".by_dataset.nq: expected one of "),
         ("figures.mine", {"kind": "costs", "table": "table2", "size": 3}, ".size: unknown key. Known:"),
-        ("figures.mine", {"kind": "train_size", "table": "table2", "measures": ["R@5"]},
-         ".measures: expected one of MRR@10, ... got R@5, a measure that is not among them. Add it to"),
+        ("figures.mine", {"kind": "train_size", "table": "table2", "measures": ["nDCG@10"]},
+         ".measures: expected one of MRR@10, R@1000, got nDCG@10, a measure that is not among them."),
         ("figures.mine", {"kind": "train_size", "table": "table2", "measures": ["R"]},
          ".measures: expected measures such as "),
         ("figures.mine", {"kind": "curve", "table": "table2", "x": "tokens", "lines": {"A": {"hybrid": 1.0}}},
@@ -488,7 +489,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("expansions.learnt", {"weights": None}, ": weights: expected a number beside trained"),
         ("expansions.learnt.trained.initial", "bert", ": expected one of backbone, condenser"),
         ("expansions.learnt.trained.initial", "adapted", ": expected a model that no ... got adapted."),
-        ("expansions.own.generated", {"samples": 4}, ": samples: expected 1 without top_k, as greedy"),
+        ("expansions.own.generated", {"top_k": None}, ": samples: expected 1 without top_k, as greedy"),
         ("expansions.own", {"weights": 100}, ": weights: expected none beside generated, got 100"),
         ("expansions.own", {"field": "texts"}, ": field: expected contents without files, got texts"),
         ("expansions.own.generated.model", "a{b}", ": expected a path without {, } and"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from condenser import experiment, kinds
 from condenser.blocks import Config, Extracted
 from condenser.experiment import parse_variant, ranking_variant, variant
-from condenser.experiment.tables import table_columns, table_comparisons, table_rows
+from condenser.experiment.tables import table_columns, table_comparisons, table_entry, table_rows
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.pipeline.specs import job_settings
 from condenser.settings import Settings, merged, plain
@@ -264,6 +264,13 @@ def test_a_table_has_other_keys_for_single_data_sets() -> None:
     assert [row["system"] for row in table_rows(PLACES, "graded", "plain")] == ["bm25"]
     seen = settings(PLACES, dataset="graded", table="plain")["table"]
     assert seen["published"] == "figures" and seen["comparisons"] == []
+
+
+def test_other_rows_of_a_data_set_are_not_compared_with_the_common_ones() -> None:
+    plain_table = {"compare_with": ["round2"], "by_dataset": {"graded": {"rows": ["bm25"]}}}
+    config = with_overlay({"tables": {"plain": plain_table}})
+    assert table_entry(config, "mine", "plain").compare_with == ["round2"]
+    assert table_entry(config, "graded", "plain").compare_with is None
 
 
 @pytest.mark.parametrize(
