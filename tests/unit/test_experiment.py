@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,34 +11,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser import experiment as real_experiment
-from condenser import kinds
-from condenser.blocks import Extracted
-from condenser.experiment import parse_variant
-from condenser.experiment import tables as real_tables
+from condenser import experiment, kinds
+from condenser.blocks import Config, Extracted
+from condenser.experiment import parse_variant, ranking_variant, variant
+from condenser.experiment.tables import table_columns, table_comparisons, table_entry, table_rows
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
-from condenser.pipeline import specs
-from condenser.settings import Settings, merged
+from condenser.pipeline.specs import job_settings
+from condenser.settings import Settings, merged, plain
 from condenser.systems import FOLDER as SYSTEMS
-from configs import OnPlainValues
-
-experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
-job_settings, table_rows, variant = OnPlainValues(specs).job_settings, tables.table_rows, experiment.variant
+from configs import config_of
 
 LENGTHS = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}}
 MODEL = {"corpus": "collection", "seed": None}
-CONFIG: dict[str, Any] = {
-    "seed": 42,
-    "shards": 2,
-    "recipe": "marco",
+BIENCODER = {"kind": "biencoder", "label": None, "train": True, "negatives": [], "recipe": {}}
+DATASET = {"source": "beir", "bad_rows": "strict", "train_split": "train"}
+WRITTEN: dict[str, Any] = {
+    **{"seed": 42, "shards": 2, "recipe": "marco"},
     "datasets": {
         "mine": {
-            **{"source": "beir", "path": "mine", "bad_rows": "strict", "recipe": "marco"},
-            **{"train_split": "train", "eval_split": "dev", "measures": None, "relevant_grade": None},
+            **{**DATASET, "path": "mine", "recipe": "marco", "eval_split": "dev"},
+            **{"measures": None, "relevant_grade": None},
         },
         "graded": {
-            **{"source": "beir", "path": "graded", "bad_rows": "strict", "recipe": "short"},
-            **{"train_split": "train", "eval_split": "test", "measures": ["nDCG@10"], "relevant_grade": 2},
+            **{**DATASET, "path": "graded", "recipe": "short", "eval_split": "test"},
+            **{"measures": ["nDCG@10"], "relevant_grade": 2},
         },
         "wiki": {"source": "hub_text", "parts": [], "bad_rows": "skip"},
     },
@@ -58,25 +53,16 @@ CONFIG: dict[str, Any] = {
             **{"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4, "language": "en"},
             "expanded_passages": None,
         },
-        "zero": {
-            **{"kind": "biencoder", "label": None, "initial": "own", "train": False},
-            **{"negatives": [], "recipe": {}},
-        },
-        "round1": {
-            **{"kind": "biencoder", "label": "First", "initial": "condenser", "train": True},
-            **{"negatives": ["bm25"], "recipe": {}},
-        },
+        "zero": {**BIENCODER, "initial": "own", "train": False},
+        "round1": {**BIENCODER, "label": "First", "initial": "condenser", "negatives": ["bm25"]},
         "round2": {
-            **{"kind": "biencoder", "label": None, "initial": "cocondenser", "train": True},
-            **{"negatives": ["zero", "round1"], "recipe": {"batch_size": 2, "depth": {"eval": 100}}},
+            **{**BIENCODER, "initial": "cocondenser", "negatives": ["zero", "round1"]},
+            "recipe": {"batch_size": 2, "depth": {"eval": 100}},
         },
     },
     "metrics": {"measures": ["MRR@10"], "relevant_grade": 1},
     "tables": {
-        "plain": {
-            **{"rows": ["round2", "bm25"], "measures": ["MRR@10"], "published": "figures"},
-            **{"train_queries": ["all"], "seeds": None},
-        },
+        "plain": {"rows": ["round2", "bm25"], "measures": ["MRR@10"], "published": "figures"},
         "sizes": {
             **{"rows": ["zero", "round1"], "measures": ["MRR@10"], "published": None},
             **{"train_queries": [1000, "all"], "seeds": [1, 2]},
@@ -85,14 +71,25 @@ CONFIG: dict[str, Any] = {
 }
 
 
-SEEDED = merged(
-    CONFIG,
-    {
-        "models": {"cocondenser": {"seed": "each"}},
-        "systems": {"late-zero": {**CONFIG["systems"]["zero"], "initial": "cocondenser"}},
-        "tables": {"seeded": {**CONFIG["tables"]["sizes"], "rows": ["late-zero"]}},
-    },
-)
+def with_overlay(*overlays: dict[str, Any]) -> Config:
+    written = WRITTEN
+    for overlay in overlays:
+        written = merged(written, overlay)
+    return config_of(written)
+
+
+def settings(config: Config, **names: str) -> dict[str, Any]:
+    """What a job of these names sees."""
+    return plain(job_settings(config, names))
+
+
+CONFIG = with_overlay()
+EACH_SEED = {
+    "models": {"cocondenser": {"seed": "each"}},
+    "systems": {"late-zero": {**BIENCODER, "initial": "cocondenser", "train": False}},
+    "tables": {"seeded": {**WRITTEN["tables"]["sizes"], "rows": ["late-zero"]}},
+}
+SEEDED = with_overlay(EACH_SEED)
 
 
 def test_blocks_are_merged_key_by_key_and_all_else_is_replaced() -> None:
@@ -116,19 +113,19 @@ def test_a_model_leads_to_the_checkpoint_it_starts_from_and_to_its_corpus() -> N
 
 
 def test_models_of_a_data_set_lie_under_the_documents_that_it_names() -> None:
-    config = merged(CONFIG, {"datasets": {"mine": {"documents": "wiki"}}})
+    documents = {"datasets": {"mine": {"documents": "wiki"}}}
+    config = with_overlay(documents)
     assert experiment.home(config, "cocondenser", "mine") == experiment.home(config, "own", "mine") == "wiki"
     assert experiment.home(config, "cocondenser", "wiki") == "wiki"  # as the documents' own jobs see it
     assert experiment.home(config, "cocondenser", "graded") == "graded"
-    passages = merged(config, {"models": {"cocondenser": {"corpus": "mine"}}})
+    passages = with_overlay(documents, {"models": {"cocondenser": {"corpus": "mine"}}})
     assert experiment.home(passages, "cocondenser", "mine") == "mine"
-    settings = {"dataset": "mine"}
-    assert job_settings(config, settings)["dataset"] == job_settings(CONFIG, settings)["dataset"]
+    assert settings(config, dataset="mine")["dataset"] == settings(CONFIG, dataset="mine")["dataset"]
 
 
 def test_the_systems_of_tables_are_their_rows_and_all_whose_negatives_they_learn_from() -> None:
     assert experiment.systems_of_tables(CONFIG) == {"bm25", "zero", "round1", "round2"}
-    only = {**CONFIG, "tables": {"one": {"rows": ["round1"]}}}
+    only = config_of({**WRITTEN, "tables": {"one": {"rows": ["round1"]}}})
     assert experiment.systems_of_tables(only) == {"round1", "bm25"}
     assert experiment.systems_of_kind(CONFIG, "biencoder") == ["zero", "round1", "round2"]
 
@@ -140,11 +137,18 @@ def test_a_variant_is_read_as_it_was_written(num_queries: int | str, seed: int) 
     assert re.fullmatch(experiment.VARIANT, name)
 
 
-@pytest.mark.parametrize("name", ["bm25", "zero"])
-def test_what_is_not_trained_has_one_variant_whatever_is_asked_for(name: str) -> None:
-    assert variant(CONFIG, name, num_queries=1000, seed=1) == "untrained"
-    assert experiment.ranking_variant(CONFIG, name, "n1000-seed1") == "untrained"
-    assert experiment.ranking_variant(CONFIG, "round1", "n1000-seed1") == "n1000-seed1"
+@pytest.mark.parametrize(
+    "name", ["seed", "n-seed1", "n0-seed1", "n5", "seed1x", "n5-untrained", "seed-1", ""]
+)
+def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
+    assert not re.fullmatch(experiment.VARIANT, name)
+
+
+def test_what_is_not_trained_has_one_variant_whatever_is_asked_for() -> None:
+    for name in ("bm25", "zero"):
+        assert variant(CONFIG, name, num_queries=1000, seed=1) == "untrained"
+        assert ranking_variant(CONFIG, name, "n1000-seed1") == "untrained"
+    assert ranking_variant(CONFIG, "round1", "n1000-seed1") == "n1000-seed1"
     assert parse_variant("untrained") == (None, None)
     assert re.fullmatch(experiment.VARIANT, "untrained")
 
@@ -154,21 +158,15 @@ def test_a_model_of_each_seed_lies_under_a_name_with_the_seed() -> None:
     assert experiment.model_of(SEEDED, "cocondenser-seed3") == ("cocondenser", 3)
     assert experiment.model_name(SEEDED, "condenser", 3) == "condenser"  # one for all seeds
     assert experiment.model_of(SEEDED, "condenser") == ("condenser", None)
-    assert job_settings(SEEDED, {"dataset": "mine", "model": "cocondenser-seed3"})["seed"] == 3
-    assert job_settings(SEEDED, {"dataset": "mine", "model": "condenser"})["seed"] == 42
+    assert settings(SEEDED, dataset="mine", model="cocondenser-seed3")["seed"] == 3
+    assert settings(SEEDED, dataset="mine", model="condenser")["seed"] == 42
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "cocondenser",
-            "expected a seed for cocondenser, .* such as cocondenser-seed42 or the variant",
-        ),
-        (
-            "condenser-seed3",
-            r"expected a model .* \(backbone, own, condenser, cocondenser-seed42\), got ",
-        ),
+        ("cocondenser", "expected a seed for cocondenser, .* such as cocondenser-seed42 or the variant"),
+        ("condenser-seed3", r"expected a model .* \(backbone, own, condenser, cocondenser-seed42\), got "),
         ("cocondenser-seed03", "expected a model of the configuration"),
         ("other-seed3", "expected a model of the configuration"),
     ],
@@ -180,32 +178,33 @@ def test_a_model_without_its_seed_or_with_one_it_has_not_is_told(name: str, mess
 
 def test_the_seed_and_no_train_size_matters_to_a_system_of_such_a_model() -> None:
     assert variant(SEEDED, "late-zero", num_queries=1000, seed=1) == "seed1"
-    assert experiment.ranking_variant(SEEDED, "late-zero", "n1000-seed1") == "seed1"
+    assert ranking_variant(SEEDED, "late-zero", "n1000-seed1") == "seed1"
     assert variant(SEEDED, "round2", num_queries=1000, seed=1) == "n1000-seed1"
     assert variant(SEEDED, "zero", num_queries="all", seed=1) == "untrained"
     rows = table_rows(SEEDED, "mine", "seeded")
     assert [(row["train_queries"], row["variants"]) for row in rows] == [("all", ["seed1", "seed2"])]
 
 
-@pytest.mark.parametrize(
-    "name", ["seed", "n-seed1", "n0-seed1", "n5", "seed1x", "n5-untrained", "seed-1", ""]
-)
-def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
-    assert not re.fullmatch(experiment.VARIANT, name)
+def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reranker without training, of a trained system's run or that of a model of each seed."""
+    kind = kinds.load(SYSTEMS, "bm25")
+    monkeypatch.setattr(kind, "systems_of", lambda entry: getattr(entry, "candidates", []), raising=False)
+    of = {"a": "round1", "b": "bm25", "c": "late-zero"}
+    rerankers = {"systems": {name: {"kind": "bm25", "candidates": [other]} for name, other in of.items()}}
+    config = with_overlay(EACH_SEED, rerankers, {"tables": {"sizes": {"rows": ["a"]}}})
+    variants = [variant(config, name, num_queries=5, seed=1) for name in "abc"]
+    assert variants == ["n5-seed1", "untrained", "seed1"]
+    assert ranking_variant(config, "a", "seed3") == "seed3"
+    assert {"a", "round1", "bm25"} <= experiment.systems_of_tables(config)
 
 
 def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
-    assert experiment.recipe(CONFIG, "mine", CONFIG["systems"]["round2"]) == {
+    assert plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["round2"])) == {
         **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **LENGTHS},
         **{"epochs": None, "updates": None},
     }
-    of_bm25 = experiment.recipe(CONFIG, "mine", CONFIG["systems"]["bm25"])
-    assert of_bm25 == CONFIG["recipes"]["marco"] | {"epochs": None, "updates": None}
-
-
-def test_a_data_set_has_the_measures_of_all_unless_it_names_its_own() -> None:
-    assert experiment.metrics(CONFIG, "mine") == {"measures": ["MRR@10"], "relevant_grade": 1}
-    assert experiment.metrics(CONFIG, "graded") == {"measures": ["nDCG@10"], "relevant_grade": 2}
+    of_bm25 = plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["bm25"]))
+    assert of_bm25 == WRITTEN["recipes"]["marco"] | {"epochs": None, "updates": None}
 
 
 def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
@@ -221,86 +220,6 @@ def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
     ]
 
 
-PLACES = merged(
-    CONFIG,
-    {
-        "datasets": {
-            "mine": {
-                "other_eval_splits": {"late": {"measures": ["nDCG@10"], "relevant_grade": 2}, "more": {}}
-            }
-        },
-        "tables": {
-            "plain": {
-                "measures": ["MRR@10", "late/nDCG@10", "graded/nDCG@10", "graded/test/nDCG@10", "nq/hits@5"],
-                **{"optional": ["nq"], "by_dataset": {"graded": {"measures": ["nDCG@10"], "rows": ["bm25"]}}},
-            }
-        },
-    },
-)
-
-
-def test_a_column_is_a_measure_on_an_evaluation_set_of_any_data_set() -> None:
-    columns, left_out = tables.table_columns(PLACES, "mine", "plain")
-    assert [(one.name, *one.place, one.measure, one.source, one.depth) for one in columns] == [
-        ("MRR@10", "mine", "dev", "MRR@10", "beir", 100),  # round2 has shorter runs than BM25
-        ("late/nDCG@10", "mine", "late", "nDCG@10", "beir", 100),
-        ("graded/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
-        ("graded/test/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
-    ]
-    assert left_out == ["nq/hits@5"]
-
-
-def test_a_table_has_other_keys_for_single_data_sets() -> None:
-    columns, left_out = tables.table_columns(PLACES, "graded", "plain")
-    assert [one.name for one in columns] == ["nDCG@10"] and left_out == []
-    assert [row["system"] for row in table_rows(PLACES, "graded", "plain")] == ["bm25"]
-    seen = job_settings(PLACES, {"dataset": "graded", "table": "plain"})["table"]
-    assert seen["published"] == "figures" and seen["comparisons"] == []
-
-
-@pytest.mark.parametrize(
-    ("measures", "message"),
-    [
-        (
-            ["R@5"],
-            r"expected measures of the data set \(MRR@10\), got R@5\. Add it to metrics\.measures\.",
-        ),
-        (
-            ["late/MRR@10"],
-            r"got MRR@10\. Add it to datasets\.mine\.other_eval_splits\.late\.measures",
-        ),
-        (["MRR@10", "graded/MRR@10"], r"Add it to datasets\.graded\.measures\."),
-        (["late/nDCG@10", "graded/nDCG@10"], "expected a measure of the data set itself"),
-        (["nq/hits@5"], "expected a measure of the data set itself, such as MRR@10, got nq/hits@5"),
-    ],
-)
-def test_a_column_that_cannot_be_measured_is_refused(measures: list[str], message: str) -> None:
-    config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
-    with pytest.raises(ValueError, match=message):
-        tables.table_columns(config, "mine", "plain")
-
-
-def test_an_evaluation_set_has_the_measures_of_its_data_set_unless_it_names_its_own() -> None:
-    assert experiment.metrics(PLACES, "mine", "late") == {"measures": ["nDCG@10"], "relevant_grade": 2}
-    assert experiment.metrics(PLACES, "mine", "more") == {"measures": ["MRR@10"], "relevant_grade": 1}
-    of_job = {"dataset": "mine", "system": "bm25", "variant": "untrained", "split": "late"}
-    assert job_settings(PLACES, of_job)["metrics"]["relevant_grade"] == 2
-    assert job_settings(PLACES, of_job)["depth"] == 1000
-    both = merged(PLACES, {"datasets": {"mine": {"measures": ["R@100"], "relevant_grade": 3}}})
-    assert experiment.metrics(both, "mine", "late") == {"measures": ["nDCG@10"], "relevant_grade": 2}
-    assert experiment.metrics(both, "mine", "more") == {"measures": ["R@100"], "relevant_grade": 3}
-
-
-def test_further_evaluation_sets_are_collected_by_name_and_without_them_nothing_changes() -> None:
-    seen = job_settings(PLACES, {"dataset": "mine"})["dataset"]
-    assert seen["other_eval_splits"] == ["late", "more"]
-    without = merged(CONFIG, {"datasets": {"mine": {"other_eval_splits": None}}})
-    assert job_settings(without, {"dataset": "mine"}) == {
-        **job_settings(CONFIG, {"dataset": "mine"}),
-        "datasets": without["datasets"],
-    }
-
-
 def test_a_trained_row_comes_for_every_train_size_and_with_every_seed() -> None:
     rows = table_rows(CONFIG, "graded", "sizes")
     assert [(row["method"], row["train_queries"], row["variants"]) for row in rows] == [
@@ -312,160 +231,214 @@ def test_a_trained_row_comes_for_every_train_size_and_with_every_seed() -> None:
     assert [row["backbone"] for row in rows] == ["small", "bert-base-uncased", "bert-base-uncased"]
 
 
-def biencoder(initial: str, *, train: bool) -> dict[str, Any]:
-    return {"kind": "biencoder", "label": None, "initial": initial, "train": train, "negatives": []}
+MORE_SETS = {
+    "datasets": {
+        "mine": {
+            "other_eval_splits": {"late": {"measures": ["nDCG@10"], "relevant_grade": 2}, "more": {}},
+        }
+    },
+    "tables": {
+        "plain": {
+            "measures": ["MRR@10", "late/nDCG@10", "graded/nDCG@10", "graded/test/nDCG@10", "nq/hits@5"],
+            **{"optional": ["nq"], "by_dataset": {"graded": {"measures": ["nDCG@10"], "rows": ["bm25"]}}},
+        }
+    },
+}
+PLACES = with_overlay(MORE_SETS)
 
 
-def compared(
-    rows: list[str], *, compare_with: list[str] | None = None, train_queries: Sequence[int | str] = ("all",)
-) -> tuple[list[int | None], list[list[int]]]:
-    """The starts and comparisons of a table of systems from two checkpoints."""
+def test_a_column_is_a_measure_on_an_evaluation_set_of_any_data_set() -> None:
+    columns, left_out = table_columns(PLACES, "mine", "plain")
+    assert [(one.name, *one.place, one.measure, one.source, one.depth) for one in columns] == [
+        ("MRR@10", "mine", "dev", "MRR@10", "beir", 100),  # round2 has shorter runs than BM25
+        ("late/nDCG@10", "mine", "late", "nDCG@10", "beir", 100),
+        ("graded/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
+        ("graded/test/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
+    ]
+    assert left_out == ["nq/hits@5"]
+
+
+def test_a_table_has_other_keys_for_single_data_sets() -> None:
+    columns, left_out = table_columns(PLACES, "graded", "plain")
+    assert [one.name for one in columns] == ["nDCG@10"] and left_out == []
+    assert [row["system"] for row in table_rows(PLACES, "graded", "plain")] == ["bm25"]
+    seen = settings(PLACES, dataset="graded", table="plain")["table"]
+    assert seen["published"] == "figures" and seen["comparisons"] == []
+
+
+def test_other_rows_of_a_data_set_are_not_compared_with_the_common_ones() -> None:
+    plain_table = {"compare_with": ["round2"], "by_dataset": {"graded": {"rows": ["bm25"]}}}
+    config = with_overlay({"tables": {"plain": plain_table}})
+    assert table_entry(config, "mine", "plain").compare_with == ["round2"]
+    assert table_entry(config, "graded", "plain").compare_with is None
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        (["R@5"], r"expected measures of the data set \(MRR@10\), got R@5\. Add it to metrics\.measures\."),
+        (["late/MRR@10"], r"got MRR@10\. Add it to datasets\.mine\.other_eval_splits\.late\.measures"),
+        (["MRR@10", "graded/MRR@10"], r"Add it to datasets\.graded\.measures\."),
+        (["late/nDCG@10", "graded/nDCG@10"], "expected a measure of the data set itself"),
+        (["nq/hits@5"], "expected a measure of the data set itself, such as MRR@10, got nq/hits@5"),
+    ],
+)
+def test_a_column_that_cannot_be_measured_is_refused(measures: list[str], message: str) -> None:
+    config = with_overlay(MORE_SETS, {"tables": {"plain": {"measures": measures}}})
+    with pytest.raises(ValueError, match=message):
+        table_columns(config, "mine", "plain")
+
+
+OF_MINE = {"datasets": {"mine": {"measures": ["R@100"], "relevant_grade": 3}}}
+
+
+@pytest.mark.parametrize(
+    ("overlays", "dataset", "split", "expected"),
+    [
+        ([], "mine", None, (["MRR@10"], 1)),
+        ([], "graded", None, (["nDCG@10"], 2)),
+        ([MORE_SETS], "mine", "late", (["nDCG@10"], 2)),
+        ([MORE_SETS], "mine", "more", (["MRR@10"], 1)),
+        ([MORE_SETS, OF_MINE], "mine", "late", (["nDCG@10"], 2)),
+        ([MORE_SETS, OF_MINE], "mine", "more", (["R@100"], 3)),
+    ],
+)
+def test_measures_are_the_evaluation_sets_own_or_the_data_sets_or_those_of_all(
+    overlays: list[dict[str, Any]], dataset: str, split: str | None, expected: tuple[list[str], int]
+) -> None:
+    metrics = experiment.metrics(with_overlay(*overlays), dataset, split)
+    assert (metrics.measures, metrics.relevant_grade) == expected
+
+
+def test_further_evaluation_sets_are_collected_by_name_and_without_them_nothing_changes() -> None:
+    assert settings(PLACES, dataset="mine")["dataset"]["other_eval_splits"] == ["late", "more"]
+    of_late = settings(PLACES, dataset="mine", system="bm25", variant="untrained", split="late")
+    assert (of_late["metrics"]["relevant_grade"], of_late["depth"]) == (2, 1000)
+    without = with_overlay({"datasets": {"mine": {"other_eval_splits": None}}})
+    assert settings(without, dataset="mine")["dataset"] == settings(CONFIG, dataset="mine")["dataset"]
+
+
+PLAIN = ["bm25", "plain", "pre-trained"]
+SIZES = ["start", "plain", "pre-trained", "bm25"]  # of two sizes 0; 1, 2; 3, 4; 5
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "starts", "pairs"),
+    [
+        # the untouched start of the table; of a chain of models, its checkpoint
+        (["bm25", "start", "plain", "pre-trained", "zero-shot"], {}, [None, None, 1, 1, 1],
+         [[0, 1], [2, 1], [3, 1], [4, 1]]),
+        # MaxSim of a checkpoint is no start, but has one
+        (["maxsim", "start", "plain"], {}, [1, None, 1], [[0, 1], [2, 1]]),
+        (["maxsim", "bm25", "plain"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        # each of two starts with all other rows once
+        (["start", "other-start", "plain", "other"], {}, [None, None, 0, 1],
+         [[0, 1], [2, 0], [2, 1], [3, 0], [3, 1]]),
+        # without a start, or with the start of no row: the first row
+        (["bm25", "plain", "zero-shot"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        (["bm25", "other-start", "plain"], {}, [None] * 3, [[1, 0], [2, 0]]),
+        (["plain"], {"train_queries": [10, 20]}, [None] * 2, [[1, 0]]),
+        (["bm25"], {}, [None], []),
+        # the systems that the table names
+        (PLAIN, {"compare_with": ["bm25", "plain"]}, [None] * 3, [[0, 1], [2, 0], [2, 1]]),
+        (PLAIN, {"compare_with": ["plain"]}, [None] * 3, [[0, 1], [2, 1]]),
+        (PLAIN, {"compare_with": ["plain", "plain"]}, [None] * 3, [[0, 1], [2, 1]]),
+        # and its start, whatever else
+        (["start", "plain", "bm25"], {"compare_with": ["bm25"]}, [None, 0, None], [[0, 2], [1, 2], [1, 0]]),
+        # rows of one train size with the reference of that size
+        (SIZES, {"compare_with": ["start", "plain"], "train_queries": [10, "all"]},
+         [None, 0, 0, 0, 0, None], [[1, 0], [2, 0], [3, 0], [3, 1], [4, 0], [4, 2], [5, 0], [5, 2]]),
+        (SIZES, {"compare_with": ["plain"], "train_queries": [10, 20]}, [None, 0, 0, 0, 0, None],
+         [[1, 0], [2, 0], [3, 1], [3, 0], [4, 2], [4, 0], [5, 1], [5, 2]]),
+    ],
+)  # fmt: skip
+def test_rows_are_compared_with_what_the_table_names_else_with_starts_else_with_the_first(
+    rows: list[str], options: dict[str, Any], starts: list[int | None], pairs: list[list[int]]
+) -> None:
+    """Of systems from two checkpoints; the numbers are worked by hand."""
+    untrained = {**BIENCODER, "train": False}
     systems = {
-        "start": biencoder("backbone", train=False),
-        "other-start": biencoder("own", train=False),
-        "plain": biencoder("backbone", train=True),
-        "pre-trained": biencoder("cocondenser", train=True),
-        "zero-shot": biencoder("cocondenser", train=False),
-        "other": biencoder("own", train=True),
-        "bm25": CONFIG["systems"]["bm25"],
-        "maxsim": {**biencoder("backbone", train=False), "kind": "late", "candidates": ["bm25"]},
+        "start": {**untrained, "initial": "backbone"},
+        "other-start": {**untrained, "initial": "own"},
+        "plain": {**BIENCODER, "initial": "backbone"},
+        "pre-trained": {**BIENCODER, "initial": "cocondenser"},
+        "zero-shot": {**untrained, "initial": "cocondenser"},
+        "other": {**BIENCODER, "initial": "own"},
+        "bm25": {**WRITTEN["systems"]["bm25"], "recipe": {}},
+        "maxsim": {**untrained, "initial": "backbone", "kind": "late", "candidates": ["bm25"]},
     }
-    table = {
-        **{"rows": rows, "measures": ["MRR@10"], "published": None, "compare_with": compare_with},
-        **{"train_queries": list(train_queries), "seeds": None},
-    }
-    entries = {name: {**system, "recipe": {}} for name, system in systems.items()}
-    config = {**CONFIG, "systems": entries, "tables": {"one": table}}
-    return tables.table_comparisons(config, "mine", "one", table_rows(config, "mine", "one"))
+    table = {"rows": rows, "measures": ["MRR@10"], **options}
+    config = config_of({**WRITTEN, "systems": systems, "tables": {"one": table}})
+    assert table_comparisons(config, "mine", "one", table_rows(config, "mine", "one")) == (starts, pairs)
 
 
-def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:
-    starts, pairs = compared(["bm25", "start", "plain", "pre-trained", "zero-shot"])
-    assert starts == [None, None, 1, 1, 1]  # of a chain of models, its checkpoint
-    assert pairs == [[0, 1], [2, 1], [3, 1], [4, 1]]
+@pytest.mark.parametrize(
+    ("names", "seed"),
+    [
+        ({}, 42),
+        ({"model": "condenser"}, 42),
+        ({"model": "cocondenser"}, 7),
+        ({"system": "round2", "variant": "seed3"}, 3),
+        ({"system": "bm25", "variant": "untrained"}, 42),
+        ({"variant": "n1000-seed1"}, 1),
+    ],
+)
+def test_a_jobs_seed_is_its_variants_or_its_models_or_the_one_of_all(
+    names: dict[str, str], seed: int
+) -> None:
+    seen = settings(CONFIG, dataset="mine", **names)
+    assert seen["seed"] == seed
+    assert seen["train_queries"] == (1000 if "n1000" in names.get("variant", "") else None)
 
 
-def test_maxsim_of_a_checkpoint_is_no_start_but_has_one() -> None:
-    assert compared(["maxsim", "start", "plain"]) == ([1, None, 1], [[0, 1], [2, 1]])
-    assert compared(["maxsim", "bm25", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
-
-
-def test_each_of_two_starts_is_compared_with_all_other_rows_once() -> None:
-    starts, pairs = compared(["start", "other-start", "plain", "other"])
-    assert starts == [None, None, 0, 1]
-    assert pairs == [[0, 1], [2, 0], [2, 1], [3, 0], [3, 1]]
-
-
-def test_a_table_without_a_start_is_compared_with_its_first_row() -> None:
-    assert compared(["bm25", "plain", "zero-shot"]) == ([None] * 3, [[1, 0], [2, 0]])
-    # the start of no row
-    assert compared(["bm25", "other-start", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
-    assert compared(["plain"], train_queries=[10, 20]) == ([None] * 2, [[1, 0]])
-    assert compared(["bm25"]) == ([None], [])
-
-
-def test_a_table_names_the_systems_that_its_rows_are_compared_with() -> None:
-    rows = ["bm25", "plain", "pre-trained"]
-    assert compared(rows, compare_with=["bm25", "plain"])[1] == [[0, 1], [2, 0], [2, 1]]
-    assert compared(rows, compare_with=["plain"])[1] == [[0, 1], [2, 1]]
-    assert compared(rows, compare_with=["plain", "plain"])[1] == [[0, 1], [2, 1]]
-
-
-def test_each_row_is_compared_with_its_start_whatever_else_it_is_compared_with() -> None:
-    starts, pairs = compared(["start", "plain", "bm25"], compare_with=["bm25"])
-    assert starts == [None, 0, None]
-    assert pairs == [[0, 2], [1, 2], [1, 0]]
-
-
-def test_rows_of_one_train_size_are_compared_with_the_reference_of_that_size() -> None:
-    rows = ["start", "plain", "pre-trained", "bm25"]  # 0; 1, 2; 3, 4; 5
-    starts, pairs = compared(rows, compare_with=["start", "plain"], train_queries=[10, "all"])
-    assert starts == [None, 0, 0, 0, 0, None]
-    assert pairs == [[1, 0], [2, 0], [3, 0], [3, 1], [4, 0], [4, 2], [5, 0], [5, 2]]
-    pairs = compared(rows, compare_with=["plain"], train_queries=[10, 20])[1]
-    assert pairs == [[1, 0], [2, 0], [3, 1], [3, 0], [4, 2], [4, 0], [5, 1], [5, 2]]
-
-
-def test_a_jobs_seed_is_its_variants_or_its_models_or_the_one_of_all() -> None:
-    assert job_settings(CONFIG, {"dataset": "mine"})["seed"] == 42
-    assert job_settings(CONFIG, {"dataset": "mine", "model": "condenser"})["seed"] == 42
-    assert job_settings(CONFIG, {"dataset": "mine", "model": "cocondenser"})["seed"] == 7
-    of_system = {"dataset": "mine", "system": "round2"}
-    assert job_settings(CONFIG, {**of_system, "variant": "seed3"})["seed"] == 3
-    assert job_settings(CONFIG, {**of_system, "system": "bm25", "variant": "untrained"})["seed"] == 42
-    of_subset = job_settings(CONFIG, {"dataset": "mine", "variant": "n1000-seed1"})
-    assert (of_subset["train_queries"], of_subset["seed"]) == (1000, 1)
-
-
-def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
-    def depth(dataset: str, system: str, split: str) -> int:
-        return job_settings(CONFIG, {"dataset": dataset, "system": system, "split": split})["depth"]
-
-    assert depth("mine", "bm25", "train") == 200 and depth("mine", "bm25", "dev") == 1000
-    assert depth("mine", "round2", "train") == 200 and depth("mine", "round2", "dev") == 100
-    assert depth("graded", "round1", "test") == 50
-
-
-def test_a_system_that_sorts_the_hits_of_another_has_no_more_than_that_one_or_than_it_sorts() -> None:
-    def depth(candidates: str, sorted_hits: int) -> int:
-        entry = {"kind": "crossencoder", "initial": "own", "negatives": ["bm25"], "recipe": {}}
-        entry |= {"candidates": candidates, "depth": sorted_hits}
-        config = {**CONFIG, "systems": {**CONFIG["systems"], "pairs": entry}}
-        return experiment.run_depth(config, "mine", "pairs", purpose="eval")
-
-    assert [depth("bm25", 30), depth("bm25", 3000), depth("round2", 3000)] == [30, 1000, 100]
-
-
-def test_queries_made_from_the_collection_have_runs_as_deep_as_those_of_train_queries() -> None:
+@pytest.mark.parametrize(
+    ("dataset", "system", "split", "depth"),
+    [
+        ("mine", "bm25", "train", 200),
+        ("mine", "bm25", "dev", 1000),
+        ("mine", "bm25", "titles", 200),  # queries made from the collection
+        ("mine", "round2", "train", 200),
+        ("mine", "round2", "dev", 100),
+        ("graded", "round1", "test", 50),
+    ],
+)
+def test_the_depth_of_a_run_is_that_of_its_split_and_system(
+    dataset: str, system: str, split: str, depth: int
+) -> None:
     titles = Extracted(views=["titles"], passages=[0.0, 0.5], count=10)
-    config = {**CONFIG, "extracted": {"titles": titles}}
-    of_system = {"dataset": "mine", "system": "bm25"}
-    assert job_settings(config, {**of_system, "split": "titles"})["depth"] == 200
-    assert job_settings(config, {**of_system, "split": "dev"})["depth"] == 1000
+    config = with_overlay({"extracted": {"titles": titles}})
+    assert settings(config, dataset=dataset, system=system, split=split)["depth"] == depth
+
+
+@pytest.mark.parametrize(
+    ("candidates", "sorted_hits", "depth"), [("bm25", 30, 30), ("bm25", 3000, 1000), ("round2", 3000, 100)]
+)
+def test_a_system_that_sorts_the_hits_of_another_has_no_more_than_that_one_or_than_it_sorts(
+    candidates: str, sorted_hits: int, depth: int
+) -> None:
+    entry = {**BIENCODER, "kind": "crossencoder", "initial": "own", "negatives": ["bm25"]}
+    entry |= {"candidates": candidates, "depth": sorted_hits}
+    config = with_overlay({"systems": {"pairs": entry}})
+    assert experiment.run_depth(config, "mine", "pairs", purpose="eval") == depth
 
 
 def test_a_train_size_with_epochs_of_its_own_has_no_bounds_of_updates() -> None:
-    lengths = {"epochs": 1, "updates": {"least": 32, "most": None}, "epochs_by_size": {1000: 5}}
-    config = merged(CONFIG, {"recipes": {"marco": lengths}})
-
-    def asked(variant: str) -> list[Any]:
-        settings = job_settings(config, {"dataset": "mine", "system": "round1", "variant": variant})
-        return [settings["recipe"][name] for name in ("epochs", "updates")]
-
-    assert asked("n1000-seed1") == [5, None]
-    assert asked("n10-seed1") == asked("seed1") == [1, lengths["updates"]]
+    bounds = {"least": 32, "most": None}
+    lengths = {"epochs": 1, "updates": bounds, "epochs_by_size": {1000: 5}}
+    config = with_overlay({"recipes": {"marco": lengths}})
+    for name, epochs, updates in (("n1000-seed1", 5, None), ("n10-seed1", 1, bounds), ("seed1", 1, bounds)):
+        recipe = settings(config, dataset="mine", system="round1", variant=name)["recipe"]
+        assert (recipe["epochs"], recipe["updates"]) == (epochs, updates)
 
 
 def test_negatives_of_an_untrained_system_have_no_margin() -> None:
-    config = merged(CONFIG, {"recipes": {"marco": {"negatives": {"margin": 0.5}}}})
-    margins = [
-        job_settings(config, {"dataset": "mine", "system": name})["recipe"]["negatives"]["margin"]
-        for name in ("bm25", "zero", "round1")
-    ]
-    assert margins == [None, None, 0.5]
-
-
-def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reranker without training, of a trained system's run or that of a model of each seed."""
-    kind = kinds.load(SYSTEMS, "bm25")
-    monkeypatch.setattr(kind, "systems_of", lambda entry: getattr(entry, "candidates", []), raising=False)
-    entries = {name: {"kind": "bm25", "candidates": [of]} for name, of in (("a", "round1"), ("b", "bm25"))}
-    config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
-    assert variant(config, "a", num_queries=5, seed=1) == "n5-seed1"
-    assert experiment.ranking_variant(config, "a", "seed3") == "seed3"
-    assert variant(config, "b", num_queries=5, seed=1) == "untrained"
-    config = merged(SEEDED, {"systems": {"c": {"kind": "bm25", "candidates": ["late-zero"]}}})
-    assert variant(config, "c", num_queries=5, seed=1) == "seed1"
-    config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
-    assert experiment.systems_of_tables({**config, "tables": {"one": {"rows": ["a"]}}}) == {
-        "a",
-        "round1",
-        "bm25",
-    }
+    config = with_overlay({"recipes": {"marco": {"negatives": {"margin": 0.5}}}})
+    for name, margin in (("bm25", None), ("zero", None), ("round1", 0.5)):
+        assert settings(config, dataset="mine", system=name)["recipe"]["negatives"]["margin"] == margin
 
 
 def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() -> None:
-    seen = job_settings(CONFIG, {"dataset": "graded", "system": "round2", "variant": "seed1"})
+    seen = settings(CONFIG, dataset="graded", system="round2", variant="seed1")
     assert seen["system"] == {
         **{"kind": "biencoder", "initial": "cocondenser", "train": True, "negatives": ["zero", "round1"]}
     }
@@ -475,8 +448,8 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
         **{"train_split": "train", "eval_split": "test", "split": None},
     }
     assert seen["metrics"] == {"measures": ["nDCG@10"], "relevant_grade": 2}
-    table = job_settings(CONFIG, {"dataset": "mine", "table": "plain"})["table"]
-    assert table == {
+    trained = {"system": "round2", "variant": "seed42"}
+    assert settings(CONFIG, dataset="mine", table="plain")["table"] == {
         **{"published": "figures", "rows": table_rows(CONFIG, "mine", "plain")},
         **{"starts": [None, None], "comparisons": [[1, 0]], "left_out": []},
         "notes": {
@@ -485,10 +458,10 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
                 | {"splits": ["dev"], "systems": ["round2"]}
             ],
             "trainings": [
-                *({"model": "condenser", "seed": None}, {"model": "cocondenser", "seed": None}),
-                {"system": "round2", "variant": f"seed{CONFIG['seed']}"},
+                *({"model": name, "seed": None} for name in ("condenser", "cocondenser")),
+                trained,
             ],
-            "compared": [{"system": "round2", "variant": f"seed{CONFIG['seed']}"}],
+            "compared": [trained],
         },
         "columns": [
             {
@@ -500,17 +473,17 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
 
 
 def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
-    seen = job_settings(CONFIG, {"dataset": "wiki", "model": "condenser"})
+    seen = settings(CONFIG, dataset="wiki", model="condenser")
     assert seen["recipe"] == "marco" and "depth" not in seen  # the name alone
-    assert seen["dataset"] == {"split": None, **CONFIG["datasets"]["wiki"]}
+    assert seen["dataset"] == {"split": None, **WRITTEN["datasets"]["wiki"]}
 
 
 def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_columns_without_depth() -> None:
     rows = table_rows(CONFIG, "wiki", "plain")
     assert [(row["method"], row["batch_size"]) for row in rows] == [("round2", None), ("BM25", None)]
     measures = ["MRR@10", "graded/nDCG@10", "nq/hits@5"]
-    config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
-    columns, left_out = tables.table_columns(config, "wiki", "plain")
+    config = with_overlay(MORE_SETS, {"tables": {"plain": {"measures": measures}}})
+    columns, left_out = table_columns(config, "wiki", "plain")
     assert [(one.name, one.place, one.depth) for one in columns] == [("MRR@10", ("wiki", None), None)]
     assert left_out == measures[1:]
     assert experiment.made_from_texts(CONFIG, "bm25", "untrained") == ["bm25/index"]
@@ -519,15 +492,14 @@ def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_col
 
 @pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
 def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str) -> None:
-    names = ", ".join(CONFIG[f"{noun}s"])
-    with pytest.raises(
-        LookupError, match=rf"expected a {noun} of the configuration \({names}\), got other\. Add it under"
-    ):
+    names = ", ".join(WRITTEN[f"{noun}s"])
+    message = rf"expected a {noun} of the configuration \({names}\), got other\. Add it under"
+    with pytest.raises(LookupError, match=message):
         job_settings(CONFIG, {noun: "other"})
 
 
 @pytest.mark.parametrize(
-    ("settings", "name"),
+    ("entry", "name"),
     [
         ({"source": "hub", "id": "bert-base-uncased"}, "bert-base-uncased"),
         ({"source": "folder", "path": "../models/mine"}, "mine"),
@@ -535,17 +507,13 @@ def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str
         ({"source": "embedded"}, "all-MiniLM-L6-v2"),
     ],
 )
-def test_a_table_calls_a_backbone_by_its_id_folder_or_shape(settings: dict[str, Any], name: str) -> None:
-    assert display_name(Settings(**settings)) == name
-
-
-def test_shards_are_named_by_their_number() -> None:
-    assert experiment.token_shards(CONFIG) == ["0-of-2", "1-of-2"]
+def test_a_table_calls_a_backbone_by_its_id_folder_or_shape(entry: dict[str, Any], name: str) -> None:
+    assert display_name(Settings(**entry)) == name
 
 
 def test_only_a_checkpoint_of_the_hub_needs_the_network_and_only_a_folder_has_files(tmp_path: Path) -> None:
     of_hub, own = Settings(source="hub"), Settings(source="folder", path=str(tmp_path))
-    assert [needs_network(settings) for settings in (of_hub, own)] == [True, False]
+    assert needs_network(of_hub) and not needs_network(own)
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()

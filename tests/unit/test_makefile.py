@@ -1,4 +1,4 @@
-"""`make` where .venv is a link to the environment of another checkout or half made, and with overlays."""
+"""`make`: where .venv is a link or half made, and that no text of the user is run."""
 
 from __future__ import annotations
 
@@ -11,46 +11,62 @@ from pathlib import Path
 import pytest
 
 
-def make_setup(folder: Path, *requirements: str) -> subprocess.CompletedProcess[str]:
-    (folder / "requirements.lock").write_text("\n".join(requirements))
-    return subprocess.run(["make", "setup"], cwd=folder, capture_output=True, text=True, check=False)
+def copy_setup(root: Path, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(root / name, folder)
 
 
+def run_make(folder: Path, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["make", *words],
+        env={**os.environ, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def write_program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"#!/bin/sh\n{text}")
+    file.chmod(0o755)
+
+
+@pytest.mark.ci
 def test_a_linked_environment_is_compared_and_left_as_it_is(root: Path, tmp_path: Path) -> None:
     other, mine = tmp_path / "other", tmp_path / "it's my $d; (#)"
     subprocess.run([sys.executable, "-m", "venv", other / ".venv"], check=True)
-    mine.mkdir()
-    shutil.copy(root / "Makefile", mine)
-    (mine / "pyproject.toml").touch()
+    copy_setup(root, mine)
     (mine / ".venv").symlink_to(other / ".venv")
-    before = {path for path in other.rglob("*") if "__pycache__" not in path.parts}
-    done = make_setup(mine, "pip")
+    (mine / "pyproject.toml").write_text("")
+
+    def files() -> set[Path]:
+        return {path for path in other.rglob("*") if "__pycache__" not in path.parts}
+
+    before = files()
+    (mine / "requirements.lock").write_text("pip")
+    done = run_make(mine, "setup")
     assert done.returncode == 0, done.stderr
-    refused = make_setup(mine, "no-such-package==1.0")
-    assert (
-        refused.returncode != 0
-        and "error: .venv: expected the versions of requirements.lock" in refused.stdout
-    )
-    assert {path for path in other.rglob("*") if "__pycache__" not in path.parts} == before
+    (mine / "requirements.lock").write_text("no-such-package==1.0")
+    refused = run_make(mine, "setup")
+    assert refused.returncode != 0
+    assert "error: .venv: expected the versions of requirements.lock" in refused.stdout
+    assert files() == before
 
 
 def test_an_environment_that_was_made_without_pip_is_made_again(root: Path, tmp_path: Path) -> None:
     """Debian's and Ubuntu's python3 leaves one behind as long as their package python3-venv is missing."""
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
-        shutil.copy(root / name, tmp_path)
+    copy_setup(root, tmp_path)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
-    python = tmp_path / "python"
-    python.write_text('#!/bin/sh\necho "$@" >> asked\n')
-    python.chmod(0o755)
-    done = subprocess.run(
-        ["make", "setup", f"PYTHON={python}"], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    write_program(tmp_path / "python", 'echo "$@" >> asked\n')
+    done = run_make(tmp_path, "setup", f"PYTHON={tmp_path / 'python'}")
     assert done.returncode != 0 and "No module named pip" in done.stderr  # as this Python makes none
     assert (tmp_path / "asked").read_text().splitlines()[-1] == "-m venv .venv"
 
 
-TOLD = """#!/bin/sh
-echo "$@" >> told
+TOLD = """echo "$@" >> told
 mkdir -p .venv/wheels
 case "$*" in *check) echo "torch 2 requires cuda, which is not installed.";; *"$REFUSED"*) exit 1;; esac
 """
@@ -70,19 +86,10 @@ case "$*" in *check) echo "torch 2 requires cuda, which is not installed.";; *"$
 def test_setup_compares_packages_with_the_hashes_of_the_lock(
     root: Path, tmp_path: Path, refused: str, asked: list[str]
 ) -> None:
-    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
-        shutil.copy(root / name, tmp_path)
-    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    copy_setup(root, tmp_path)
     for name in ("python", "pip"):
-        (tmp_path / ".venv" / "bin" / name).write_text(TOLD)
-        (tmp_path / ".venv" / "bin" / name).chmod(0o755)
-    done = subprocess.run(
-        ["make", "setup"],
-        env={**os.environ, "REFUSED": refused},
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
+        write_program(tmp_path / ".venv" / "bin" / name, TOLD)
+    done = run_make(tmp_path, "setup", REFUSED=refused)
     assert (done.returncode == 0) is (refused != "requirements.lock")
     installed = [line for line in (tmp_path / "told").read_text().splitlines() if " install " in line]
     if refused != "import sys, platform":
@@ -93,16 +100,11 @@ def test_setup_compares_packages_with_the_hashes_of_the_lock(
         assert "--hash" not in (tmp_path / ".venv" / "requirements.txt").read_text()
 
 
-def made(root: Path, folder: Path, *arguments: str) -> str:
+def made(root: Path, folder: Path, *arguments: str, **environment: str) -> str:
     """What `make` runs in place of Python: a line of its words."""
-    (folder / ".venv" / "bin").mkdir(parents=True)
-    python = folder / ".venv" / "bin" / "python"
-    python.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
-    python.chmod(0o755)
-    done = subprocess.run(
-        ["make", "-f", root / "Makefile", "-o", ".venv/ready", *arguments],
-        env={"CORES": "2", **os.environ}, cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    write_program(folder / ".venv" / "bin" / "python", "printf '<%s>' \"$@\"\n")
+    cores = {"CORES": os.environ.get("CORES", "2")}
+    done = run_make(folder, "-f", root / "Makefile", "-o", ".venv/ready", *arguments, **cores, **environment)
     return done.stdout + done.stderr
 
 
@@ -112,9 +114,7 @@ def test_a_folder_whose_path_has_a_colon_is_refused(root: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("target", ["results/mine/table2.tsv", "report", "verify", "search", "serve"])
-def test_the_overlays_of_config_reach_snakemake_before_its_options(
-    root: Path, tmp_path: Path, target: str
-) -> None:
+def test_the_overlays_of_config_reach_snakemake(root: Path, tmp_path: Path, target: str) -> None:
     said = made(root, tmp_path, "-n", target, "CONFIG=a.yaml b.yaml")
     assert "python -m condenser.pipeline.command_line --configfile $CONFIG --" in said
 
@@ -125,6 +125,9 @@ def test_a_name_of_an_overlay_is_run_by_neither_make_nor_the_shell(root: Path, t
     words = "><".join(name.split())
     assert f"<--configfile><{words}><--cores><2><results/mine/table2.tsv>" in said
     assert {path.name for path in tmp_path.iterdir()} == {".venv"}
+
+
+TEXT = "a;touch${IFS}b;$(shell touch c)`touch d`'\"$$x#"
 
 
 @pytest.mark.parametrize(
@@ -145,16 +148,15 @@ def test_a_name_of_an_overlay_is_run_by_neither_make_nor_the_shell(root: Path, t
         ("parity AUTHORS={}", "<--authors><{}>"),
     ],
 )
-@pytest.mark.parametrize("where", ["of make", "of the environment"])
 def test_a_text_of_the_user_is_run_by_neither_make_nor_the_shell(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, words: str, where: str
+    root: Path, tmp_path: Path, line: str, words: str
 ) -> None:
-    text = "a;touch${IFS}b;$(shell touch c)`touch d`'\"$$x#"
-    target, *variables = line.split()
-    variables = [variable.replace("{}", text) for variable in variables]
-    if where == "of the environment":
-        for variable in variables:
-            monkeypatch.setenv(*variable.split("=", 1))
-    said = made(root, tmp_path, target.replace("{}", text), *(variables if where == "of make" else []))
-    assert words.replace("{}", text) in said
+    said = made(root, tmp_path, *(word.replace("{}", TEXT) for word in line.split()))
+    assert words.replace("{}", TEXT) in said
+    assert {path.name for path in tmp_path.iterdir()} == {".venv"}
+
+
+def test_nor_is_one_of_the_environment(root: Path, tmp_path: Path) -> None:
+    said = made(root, tmp_path, "search", SYSTEM=TEXT, QUERY=TEXT, DATASET=TEXT, DEPTH=TEXT)
+    assert f"<--dataset><{TEXT}><--system><{TEXT}>" in said and f"<--depth><{TEXT}><--query><{TEXT}>" in said
     assert {path.name for path in tmp_path.iterdir()} == {".venv"}
