@@ -52,21 +52,30 @@ class Server:
     url: str = ""
     script: list[Behaviour] = field(default_factory=list)  # one a request; the last stays
     requests: list[dict[str, str]] = field(default_factory=list)
+    redirects: dict[str, str] = field(default_factory=dict)  # where a path leads to
 
 
-@pytest.fixture
-def server() -> Iterator[Server]:
+@contextlib.contextmanager
+def serving(certificate: Path | None = None) -> Iterator[Server]:
+    """A server that does as its script says, with TLS where it has a certificate."""
     state = Server()
     released = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
+        def answer_empty(self, status: int, **headers: str) -> None:
+            self.send_response(status)
+            for name, value in {"Content-Length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
         def do_GET(self) -> None:
+            if self.path in state.redirects:
+                self.answer_empty(302, Location=state.redirects[self.path])
+                return
             does = state.script.pop(0) if len(state.script) > 1 else state.script[0]
             state.requests.append(dict(self.headers))
             if does.status:
-                self.send_response(does.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
+                self.answer_empty(does.status)
                 return
             if does.drips:
                 first = {"headers": b"", "chunk": b"Transfer-Encoding: chunked\r\n\r\n", "body": b"\r\n"}
@@ -82,9 +91,7 @@ def server() -> Iterator[Server]:
             if asked and does.ranges and is_same:
                 begin = int(asked.removeprefix("bytes=").rstrip("-")) + does.shift
                 if begin >= len(does.content):
-                    self.send_response(416)
-                    self.send_header("Content-Length", "0")
-                    self.end_headers()
+                    self.answer_empty(416)
                     return
                 self.send_response(206)
                 last = len(does.content) - 1
@@ -113,6 +120,9 @@ def server() -> Iterator[Server]:
             self.close_connection = True
 
         def do_HEAD(self) -> None:
+            if self.path in state.redirects:
+                self.answer_empty(302, Location=state.redirects[self.path])
+                return
             does = state.script.pop(0) if state.script[0].status else state.script[0]
             self.send_response(does.status or 200)
             if does.length:
@@ -124,7 +134,11 @@ def server() -> Iterator[Server]:
 
     http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     http.daemon_threads = True
-    state.url = f"http://127.0.0.1:{http.server_port}/folder/file.bin"
+    state.url = f"http{'s' if certificate else ''}://127.0.0.1:{http.server_port}/folder/file.bin"
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+        http.socket = context.wrap_socket(http.socket, server_side=True)
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
     yield state
@@ -132,6 +146,12 @@ def server() -> Iterator[Server]:
     http.shutdown()
     http.server_close()
     thread.join()
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as state:
+        yield state
 
 
 def fetch(server: Server, path: Path, **changed):
@@ -358,13 +378,9 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
 def test_the_official_files_are_those_that_the_sources_need():
     needed = {
         *("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"),
-        *(msmarco_doc.DOCUMENTS, *(name for files in msmarco_doc.SPLITS.values() for name in files)),
-        *(
-            "2019qrels-pass.txt",
-            dpr.PASSAGES,
-            *dpr.RELEASED.values(),
-            *(name for files in dpr.FILES.values() for name in files.values()),
-        ),
+        *(msmarco_doc.DOCUMENTS, "2019qrels-pass.txt", dpr.PASSAGES, *dpr.RELEASED.values()),
+        *(name for files in msmarco_doc.SPLITS.values() for name in files),
+        *(name for files in dpr.FILES.values() for name in files.values()),
         *(stsb.FILE, wikisection.ARCHIVE, nli.FILE, *squad.OFFICIAL_ROWS),
     }
     assert set(OFFICIAL_FILES) == needed
@@ -426,8 +442,7 @@ def test_a_length_that_no_official_file_has_is_refused(server, tmp_path, monkeyp
 
 
 @pytest.fixture
-def https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, str]]]:
-    """A server with TLS that redirects; its address, and where a path of it leads to."""
+def https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     if shutil.which("openssl") is None:
         pytest.skip("makes a certificate with openssl")
     folder = tmp_path / "tls"
@@ -439,42 +454,16 @@ def https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str
         [*made.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=folder, check=True, capture_output=True
     )
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "cert.pem"))
-    places: dict[str, str] = {}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            place = places.get(self.path)
-            self.send_response(302 if place else 200)
-            if place:
-                self.send_header("Location", place)
-            self.send_header("Content-Length", str(0 if place else len(CONTENT)))
-            self.end_headers()
-            if place is None and self.command == "GET":
-                self.wfile.write(CONTENT)
-
-        do_HEAD = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    http.socket = context.wrap_socket(http.socket, server_side=True)
-    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    yield f"https://127.0.0.1:{http.server_port}", places
-    http.shutdown()
-    http.server_close()
+    with serving(folder / "cert.pem") as state:
+        yield state
 
 
 @pytest.mark.parametrize("num_bytes", [None, len(CONTENT)])  # its length is asked for first, or not
 def test_a_redirect_from_https_to_http_is_refused(https, server, tmp_path, num_bytes):
-    address, places = https
-    server.script = [Behaviour()]
-    places["/safe"] = "/file.bin"
-    safe, unsafe = Server(f"{address}/safe"), Server(f"{address}/unsafe")
+    https.script = server.script = [Behaviour()]
+    https.redirects = {"/safe": "/folder/file.bin", "/unsafe": server.url}
+    safe, unsafe = (Server(https.url.replace("/folder/file.bin", path)) for path in https.redirects)
     assert fetch(safe, tmp_path / "file.bin", num_bytes=num_bytes, digest=None)["bytes"] == len(CONTENT)
-    places["/unsafe"] = server.url
     with pytest.raises(
         ValueError, match=rf"/unsafe: expected to stay with https, got a redirect to {server.url}\."
     ):
