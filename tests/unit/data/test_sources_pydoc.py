@@ -172,25 +172,22 @@ def test_the_split_of_a_place_does_not_depend_on_the_other_places():
     assert aside & fewer <= kept_aside and evaluation & fewer >= kept
 
 
-@pytest.mark.parametrize(("num_eval", "num_train"), [(0, 5), (5, 0), (6, 5), (1, 10)])
-def test_more_queries_than_there_are_docstrings_are_refused(num_eval, num_train):
-    with pytest.raises(ValueError, match="expected at most 10 together"):
-        split_places([str(i) for i in range(10)], num_eval=num_eval, num_train=num_train, held_out=False)
-
-
-def test_holding_out_where_no_docstring_is_left_is_refused():
-    with pytest.raises(ValueError, match="held_out: expected docstrings besides the 10"):
-        split_places([str(i) for i in range(10)], num_eval=5, num_train=5, held_out=True)
+@pytest.mark.parametrize(
+    ("num_eval", "num_train", "held_out", "message"),
+    [
+        *((*numbers, False, "expected at most 10 together") for numbers in [(0, 5), (5, 0), (6, 5)]),
+        (5, 5, True, "held_out: expected docstrings besides the 10"),
+    ],
+)
+def test_more_queries_than_there_are_docstrings_are_refused(num_eval, num_train, held_out, message):
+    places = [str(number) for number in range(10)]
+    with pytest.raises(ValueError, match=message):
+        split_places(places, num_eval=num_eval, num_train=num_train, held_out=held_out)
 
 
 def test_a_package_that_is_not_installed_is_named():
     with pytest.raises(ValueError, match="expected no-such-package to be installed"):
         list(package_docstrings("no-such-package", Counter()))
-
-
-def test_an_unknown_held_out_is_refused():
-    with pytest.raises(ValueError, match=r"held_out\n.*'none' or 'rest'.*'dev'"):
-        sources.load(SETTINGS).Settings(**SETTINGS | {"held_out": "dev"})
 
 
 def test_a_document_is_a_whole_body_without_its_summary_and_none_comes_twice():
