@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -25,7 +25,9 @@ from condenser.data.sources import dpr, msmarco_doc, nli, squad, stsb, wikisecti
 from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)
+OTHER = bytes(len(CONTENT))
 MD5 = hashlib.md5(CONTENT).hexdigest()
+TAG = '"v1"'
 
 
 @dataclass
@@ -37,7 +39,7 @@ class Behaviour:
     stall_after: int | None = None  # fall silent after so many bytes
     pause_s: float = 0  # wait so long before each tenth of the file
     content: bytes = CONTENT
-    etag: str | None = '"v1"'
+    etag: str | None = TAG
     ranges: bool = True
     if_range: bool = True  # honours If-Range
     length: bool = True  # tells Content-Length
@@ -156,12 +158,8 @@ def server() -> Iterator[Server]:
 
 def fetch(server: Server, path: Path, **changed):
     options = {
-        "num_bytes": len(CONTENT),
-        "digest": MD5,
-        "mirror": None,
-        "retries": 3,
+        **{"num_bytes": len(CONTENT), "digest": MD5, "mirror": None, "retries": 3, "wait_s": 0.001},
         "timeout_s": 1.5,  # a busy machine is silent for longer than 0.3 s
-        "wait_s": 0.001,
     }
     return download(server.url, path, **options | changed)
 
@@ -171,6 +169,8 @@ def assert_only(path: Path) -> None:
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
+OLD = Behaviour(cut_after=9, content=OTHER, etag='"v0"')
+NO_TAG = Behaviour(etag=None, if_range=False)
 MENDED = {
     "whole": ([Behaviour()], 1, 0),
     "cut at once": ([Behaviour(cut_after=0), Behaviour()], 2, 0),
@@ -185,25 +185,17 @@ MENDED = {
     "status 500": ([Behaviour(status=500), Behaviour(status=503), Behaviour()], 3, 0),
     "status 429": ([Behaviour(status=429), Behaviour()], 2, 0),
     "ranges ignored": ([Behaviour(cut_after=99_999), Behaviour(ranges=False)], 2, 0),
-    "changed": ([Behaviour(cut_after=9, content=bytes(300_000), etag='"v0"'), Behaviour()], 2, 0),
-    "changed, If-Range ignored": (
-        [Behaviour(cut_after=9, content=bytes(300_000), etag='"v0"'), Behaviour(if_range=False), Behaviour()],
-        3,
-        0,
-    ),
+    "changed": ([OLD, Behaviour()], 2, 0),
+    "changed, If-Range ignored": ([OLD, Behaviour(if_range=False), Behaviour()], 3, 0),
     "changed under the same tag": (
-        [Behaviour(cut_after=70_000, content=bytes(300_000)), Behaviour(), Behaviour()],
+        [replace(OLD, cut_after=70_000, etag=TAG), Behaviour(), Behaviour()],
         3,
         1,
     ),
     "no tag": ([Behaviour(cut_after=70_000, etag=None), Behaviour(etag=None)], 2, 0),
     "weak tag": ([Behaviour(cut_after=70_000, etag='W/"v1"'), Behaviour(etag='W/"v1"')], 2, 0),
     "no length, cut": ([Behaviour(cut_after=70_000, length=False), Behaviour(length=False)], 2, 1),
-    "no tag with the rest": (
-        [Behaviour(cut_after=70_000), Behaviour(etag=None, if_range=False), Behaviour()],
-        3,
-        0,
-    ),
+    "no tag with the rest": ([Behaviour(cut_after=70_000), NO_TAG, Behaviour()], 3, 0),
     "coding that is a mere name": ([Behaviour(coding="x-gzip")], 1, 0),
     "another range than asked": ([Behaviour(cut_after=70_000), Behaviour(shift=5), Behaviour()], 3, 0),
 }
@@ -217,16 +209,9 @@ def test_a_fault_that_can_be_mended_ends_in_the_right_file(server, tmp_path, cas
     assert (done["attempts"], done["resumed"]) == (attempts, resumed)
 
 
-@pytest.mark.parametrize(
-    "rest",
-    [
-        Behaviour(etag=None, if_range=False),
-        Behaviour(total=400_000),
-        Behaviour(etag=None, if_range=False, total=400_000),
-    ],
-)
+@pytest.mark.parametrize("rest", [NO_TAG, Behaviour(total=400_000), replace(NO_TAG, total=400_000)])
 def test_without_a_sum_no_rest_is_taken_that_does_not_show_its_version(server, tmp_path, rest):
-    server.script = [Behaviour(cut_after=100_000, content=bytes(300_000)), rest, Behaviour()]
+    server.script = [Behaviour(cut_after=100_000, content=OTHER), rest, Behaviour()]
     done = fetch(server, tmp_path / "file.bin", digest=None)
     assert_only(tmp_path / "file.bin")
     assert (done["attempts"], done["resumed"]) == (3, 0)
@@ -248,16 +233,8 @@ REFUSED = {
     "status 403": ([Behaviour(status=403)], "got HTTP status 403", 1),
     "longer": ([Behaviour(content=CONTENT + b"x")], r"expected 300,000 bytes, got the offer of 300,001", 1),
     "shorter": ([Behaviour(content=CONTENT[:-1])], "got the offer of 299,999", 1),
-    "longer than told": (
-        [Behaviour(content=CONTENT + b"x", length=False)],
-        "expected 300,000 bytes, got more",
-        1,
-    ),
-    "other bytes": (
-        [Behaviour(content=bytes(300_000))],
-        rf"expected the MD5 {MD5}, got .*The file has changed",
-        1,
-    ),
+    "longer than told": ([Behaviour(content=CONTENT + b"x", length=False)], "300,000 bytes, got more", 1),
+    "other bytes": ([Behaviour(content=OTHER)], f"expected the MD5 {MD5}, got .*The file has changed", 1),
     "always cut": ([Behaviour(cut_after=0)], "within 4 attempts, got ", 4),
     "always 500": ([Behaviour(status=500)], "within 4 attempts, got HTTP status 500", 4),
     "always short": ([Behaviour(content=CONTENT[:-1], length=False, etag=None)], "got 299,999 bytes", 4),
@@ -325,9 +302,8 @@ def test_every_request_has_the_header_that_msmarcos_host_wants(server, tmp_path)
 
 def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
     nobody = Server("http://127.0.0.1:9/file.bin")
-    with pytest.raises(
-        ValueError, match="got 0 of 9 bytes, then ConnectionError, NewConnectionError"
-    ) as caught:
+    message = "got 0 of 9 bytes, then ConnectionError, NewConnectionError"
+    with pytest.raises(ValueError, match=message) as caught:
         fetch(nobody, tmp_path / "file.bin", num_bytes=9, retries=1)
     assert len(str(caught.value)) < 300
     assert list(tmp_path.iterdir()) == []
@@ -359,9 +335,7 @@ def test_a_mirror_serves_a_file_by_host_path_or_name(tmp_path, place):
     assert_only(tmp_path / "out" / "file.bin")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"), [(CONTENT[:-1], "299,999"), (bytes(300_000), "expected the MD5")]
-)
+@pytest.mark.parametrize(("content", "message"), [(CONTENT[:-1], "299,999"), (OTHER, "expected the MD5")])
 def test_a_mirrors_file_is_checked_like_any_other(tmp_path, content, message):
     (tmp_path / "file.bin").write_bytes(content)
     with pytest.raises(ValueError, match=message) as caught:
@@ -396,9 +370,8 @@ def test_the_official_files_are_those_that_the_sources_need():
     of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE, *dpr.RELEASED.values()}
     assert all(".qa.csv" in name or "squad1" in name or "PAQ" in name for name in of_dpr)
     assert len(of_dpr) == 8
-    assert official_file("psgs_w100.tsv.gz").url == (
-        "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
-    )
+    passages = official_file("psgs_w100.tsv.gz")
+    assert passages.url == "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
     assert all(len(file.digest) in (32, 64) for file in OFFICIAL_FILES.values() if file.digest)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")
@@ -465,7 +438,7 @@ def test_a_redirect_from_https_to_http_is_refused(https, server, tmp_path, num_b
     safe, unsafe = (Server(https.url.replace("/folder/file.bin", path)) for path in https.redirects)
     assert fetch(safe, tmp_path / "file.bin", num_bytes=num_bytes, digest=None)["bytes"] == len(CONTENT)
     with pytest.raises(
-        ValueError, match=rf"/unsafe: expected to stay with https, got a redirect to {server.url}\."
+        ValueError, match=f"/unsafe: expected to stay with https, .* redirect to {server.url}"
     ):
         fetch(unsafe, tmp_path / "other.bin", num_bytes=num_bytes, digest=None)
     assert server.requests == [] and not (tmp_path / "other.bin").exists()
@@ -480,15 +453,13 @@ def test_a_file_without_a_published_sum_must_stay_as_it_was_first_seen(server, t
         assert done["digest"] is None  # none is published
         assert known.read_text() == f"{hashlib.sha256(CONTENT).hexdigest()}  file.bin\n"
         (tmp_path / "file.bin").unlink()
-    server.script = [Behaviour(content=bytes(len(CONTENT)))]
+    server.script = [Behaviour(content=OTHER)]
     with pytest.raises(ValueError, match=f"got .*If it is right as it is now, delete {known}") as caught:
         fetch(server, tmp_path / "file.bin", **options)
     assert "\n" not in str(caught.value) and not (tmp_path / "file.bin").exists()
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "file.bin").write_bytes(CONTENT[:7])
-    with pytest.raises(
-        ValueError, match=f"Copy it to the mirror again. If it is right as it is now, delete {known}"
-    ):
+    with pytest.raises(ValueError, match=f"Copy it to the mirror again. If it is right .*, delete {known}"):
         fetch(server, tmp_path / "file.bin", **options, mirror=tmp_path / "mirror")
     known.write_text("7\n")
     with pytest.raises(ValueError, match=r"file.bin.sha256:1: expected a SHA-256 and a name, got '7"):

@@ -112,11 +112,9 @@ def test_a_query_that_is_a_text_of_the_collection_is_marked_unless_its_text_is_j
         "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nb\tb\t1\nb\ta\t1\n",
     }
     counts = sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **files))
-    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.train.jsonl")] == [
-        True,
-        False,
-    ]
-    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.dev.jsonl")] == [False]
+    for split, marked in (("train", [True, False]), ("dev", [False])):
+        queries = read_queries(tmp_path / "out" / f"queries.{split}.jsonl")
+        assert [query.in_collection for query in queries] == marked
     assert counts["queries_in_collection"] == {"train": 1}
 
 
@@ -257,25 +255,24 @@ def test_an_evaluation_query_with_the_text_of_a_train_query_is_counted(tmp_path)
     assert counts["queries_shared_by_splits"] == {"dev+train": 2}
 
 
-def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path):
-    more = {"queries_late_tsv": "q2\tsecond?\n", "qrels_late_tsv": "q2 0 d1 1\n"}
-    in_beir = {"qrels/late.tsv": HEADER + "q2\td1\t1\nq1\td2\t1\n"}
-    of_tsv, of_beir = write_tsv(tmp_path / "tsv", **more), write_beir(tmp_path / "beir", **in_beir)
-    for settings, shared in (
-        (of_tsv, {"late+train": 1}),
-        (of_beir, {"dev+late": 1, "late+train": 1}),
-    ):
-        settings["other_eval_splits"] = ["late"]
-        assert sources.splits(settings) == ["train", "dev", "late"]
-        assert sources.eval_splits(settings) == ["dev", "late"]
-        sources.check_local_files({"mine": settings})
-        out = tmp_path / f"from {settings['source']}"
-        counts = sources.collect(out, {}, settings)
-        assert counts["queries_shared_by_splits"] == shared
-        assert counts["queries"]["late"] == len(list(read_queries(out / "queries.late.jsonl")))
-        assert Qrel("q2", "d1", 1) in list(read_qrels(out / "qrels.late.tsv"))
-        assert sources.has_more_splits(settings)
-    assert not sources.has_more_splits({"source": "pydoc"})
+LATE_TSV = {"queries_late_tsv": "q2\tsecond?\n", "qrels_late_tsv": "q2 0 d1 1\n"}
+LATE_BEIR = {"qrels/late.tsv": f"{HEADER}q2\td1\t1\nq1\td2\t1\n"}
+
+
+@pytest.mark.parametrize(
+    ("write", "files", "shared"),
+    [(write_tsv, LATE_TSV, {"late+train": 1}), (write_beir, LATE_BEIR, {"dev+late": 1, "late+train": 1})],
+)
+def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path, write, files, shared):
+    settings, out = write(tmp_path / "in", **files) | {"other_eval_splits": ["late"]}, tmp_path / "out"
+    assert sources.splits(settings) == ["train", "dev", "late"]
+    assert sources.eval_splits(settings) == ["dev", "late"]
+    assert sources.has_more_splits(settings) and not sources.has_more_splits({"source": "pydoc"})
+    sources.check_local_files({"mine": settings})
+    counts = sources.collect(out, {}, settings)
+    assert counts["queries_shared_by_splits"] == shared
+    assert counts["queries"]["late"] == len(list(read_queries(out / "queries.late.jsonl")))
+    assert Qrel("q2", "d1", 1) in list(read_qrels(out / "qrels.late.tsv"))
 
 
 def test_new_files_replace_the_old_ones_alone_and_only_together(tmp_path):
@@ -403,24 +400,16 @@ def refused(tmp_path, **files) -> str:
 
 
 MORE_BAD = "d1\tfirst\nno tab\nd2\tsecond\nd3\n" + "d1\tagain\n" * 39 + "d2\tagain\nd4\t\n"
+OF_NO_PASSAGE = "q1 0 d1 1\nq1 0 d7 1\nq1 0 d1 2\nq1 0 d1 1\nq2 0 d2 1\nq2 0 d2 3\n"
+OF_NO_QUERY = "q1 0 d1 1\nq8 0 d1 1\nq9 0 d2 1\nq2 0 d2 1\n"
 
 
 @pytest.mark.parametrize(
     ("file", "rows", "message", "more"),
     [
         ("collection_tsv", MORE_BAD, "2 tab-separated columns (id, text)", "42 more bad rows of 3 kinds"),
-        (
-            "qrels_train_tsv",
-            "q1 0 d1 1\nq1 0 d7 1\nq1 0 d1 2\nq1 0 d1 1\nq2 0 d2 1\nq2 0 d2 3\n",
-            "the id of a passage",
-            "2 more bad rows of 1 kind",
-        ),
-        (
-            "qrels_train_tsv",
-            "q1 0 d1 1\nq8 0 d1 1\nq9 0 d2 1\nq2 0 d2 1\n",
-            "the id of a query",
-            "1 more bad row of 1 kind",
-        ),
+        ("qrels_train_tsv", OF_NO_PASSAGE, "the id of a passage", "2 more bad rows of 1 kind"),
+        ("qrels_train_tsv", OF_NO_QUERY, "the id of a query", "1 more bad row of 1 kind"),
     ],
 )
 def test_the_first_bad_row_is_named_and_those_below_it_are_counted_by_kind(
