@@ -199,6 +199,11 @@ def test_a_bad_first_row_does_not_decide_how_many_columns_there_are(bad):
     assert rest == [*good, "2 tab-separated columns (id, text)"]
 
 
+@pytest.mark.parametrize(("title", "text"), [("a\0", "b"), ("a", "b\0"), ("a", "\ud800"), ("", "b\0")])
+def test_title_and_text_of_a_passage_are_each_checked(title, text):
+    message_of(check_passage, Passage("d1", title, text))
+
+
 def test_a_title_alone_is_a_passage_and_does_not_decide_how_many_columns_there_are():
     check_passage(Passage("d1", "A title", " "))
     assert "expected a passage text that is not empty" in message_of(check_passage, Passage("d1", " ", ""))
