@@ -184,13 +184,14 @@ def _write_dpr(texts: Tiny, mirror: Path) -> None:
     write(mirror, files)
 
 
-def write_tar(path: Path, members: Mapping[str, str]) -> Path:
-    """A tar.gz of these texts by name."""
+def write_tar(path: Path, members: Mapping[str, str | bytes]) -> Path:
+    """A tar.gz of these contents by name."""
     with tarfile.open(path, "w:gz") as archive:
-        for name, text in members.items():
+        for name, given in members.items():
+            content = given if isinstance(given, bytes) else given.encode()
             info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
     return path
 
 

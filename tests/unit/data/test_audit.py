@@ -38,15 +38,9 @@ from condenser.data.sources import pydoc
 from condenser.settings import partly
 
 THRESHOLDS = Thresholds(
-    least_words=5,
-    near_passages=0.58,
-    near_negatives=0.5,
-    near_queries=0.8,
-    near_queries_judged_alike=0.6,
-    query_share=0.5,
+    **{"least_words": 5, "near_passages": 0.58, "near_negatives": 0.5, "near_queries": 0.8},
+    **{"near_queries_judged_alike": 0.6, "query_share": 0.5},
 )
-
-
 LENGTHS = {"query": 32, "passage": 128}
 
 
@@ -149,12 +143,8 @@ def planted(
 
     negatives_found = {(one.query_id, one.doc_id) for one in found("equal_negative near_negative")}
     false_negatives = {(query, f"copy for {query} of {doc_id}") for query, doc_id in copied.items()}
-    leaks_found = [one.query_id for one in found("leaked_query near_leaked_query")]
-    leaks_right = [
-        one.query_id
-        for one in found("leaked_query near_leaked_query")
-        if one.query_id == f"leak of {one.other_id}"
-    ]
+    leaks_found = found("leaked_query near_leaked_query")
+    leaks_right = [one for one in leaks_found if one.query_id == f"leak of {one.other_id}"]
     doubles = found("equal_passage near_passage")
     doubles_right = [one for one in doubles if original(one.doc_id) == original(one.other_id)]
     doubles_found = {doc_id for one in doubles_right for doc_id in (one.doc_id, one.other_id)}
@@ -262,10 +252,14 @@ def test_near_passages_are_those_that_a_comparison_of_all_pairs_finds(root: Path
         assert earlier < row and best[row] > 0.59 and score == pytest.approx(slow(earlier, row), abs=0.01)
 
 
-def test_the_similarity_of_two_passages_is_worked_by_hand(tmp_path: Path) -> None:
+def test_similarities_of_passages_and_of_queries_are_worked_by_hand(tmp_path: Path) -> None:
     rare, common = math.log(3 / 1), math.log(3 / 2)
     with closing(passages_of(tmp_path, ["a b c", "a b d"])) as passages:
         assert passages.similarity(0, 1) == pytest.approx(common / (common + 2 * rare))
+    rarity = Rarity([frozenset("ab"), frozenset("ac"), frozenset("ad")])
+    rare, common = math.log(4 / 1), math.log(4 / 3)
+    similarity = rarity.similarity(frozenset("ab"), frozenset("ac"))
+    assert similarity == pytest.approx(common / (common + 2 * rare))
 
 
 @pytest.mark.parametrize(
@@ -307,13 +301,6 @@ def test_near_sets_are_those_that_a_comparison_of_all_pairs_finds() -> None:
             assert found == sorted(expected, key=lambda pair: (-pair[0], pair[1]))
 
 
-def test_weights_of_queries_are_worked_by_hand() -> None:
-    rarity = Rarity([frozenset("ab"), frozenset("ac"), frozenset("ad")])
-    rare, common = math.log(4 / 1), math.log(4 / 3)
-    expected = common / (common + 2 * rare)
-    assert rarity.similarity(frozenset("ab"), frozenset("ac")) == pytest.approx(expected)
-
-
 # ---- single findings -------------------------------------------------------------------------------
 
 
@@ -337,15 +324,8 @@ def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Find
 def test_texts_that_are_not_read_are_found_as_the_note_under_a_table_says(tmp_path: Path) -> None:
     rows = {"passages": Counter({100: 64, 200: 236}), "dev": Counter({12: 40})}
     passages, queries = (TokenCounts(9, 0, of) for of in rows.values())
-    texts = {
-        "backbone": TextLengths(
-            512,
-            passages,
-            {"dev": queries},
-            {"query": 0, "passage": 0},
-            partly(AutoLengths, {"share": 0.95, "multiple": 8}),
-        )
-    }
+    auto = partly(AutoLengths, {"share": 0.95, "multiple": 8})
+    texts = {"backbone": TextLengths(512, passages, {"dev": queries}, dict.fromkeys(LENGTHS, 0), auto)}
     findings, counts = found_in(tmp_path, FILLERS, text_lengths=texts)
     (finding,) = (one for one in findings if one.kind == "unread_text")
     (note, _), *_ = texts["backbone"].cuts(LENGTHS, splits=["dev"], in_one_row=False)
@@ -411,13 +391,11 @@ def test_of_two_copies_only_one_of_which_is_judged_both_are_to_be_read(tmp_path:
 def test_leaked_queries_are_equal_or_near_and_have_the_same_numbers(tmp_path: Path) -> None:
     fill = [(f"t{number}", f"{word} of things") for number, word in enumerate(["weight", "colour", "age"])]
     train = [
-        ("equal", "what is the TALLEST mountain"),
-        ("typed", "What is the talest mountain?"),
+        *(("equal", "what is the TALLEST mountain"), ("typed", "What is the talest mountain?")),
         ("number", "Who won the cup in 2015?"),
         ("alike", "mountain of greatest height, the tallest"),
         ("other", "mountain of greatest depth, the lowest"),
-        ("none", "??"),
-        *fill,
+        *(("none", "??"), *fill),
     ]
     evaluation = [("e1", "What is the tallest mountain?"), ("e2", "Who won the cup in 2014?"), ("e3", "!")]
     given: dict[str, Any] = {"train": train, "evaluation": evaluation}
@@ -465,27 +443,18 @@ def test_a_near_negative_must_have_the_words_that_the_query_asks_for(tmp_path: P
         tmp_path, texts, train=train, relevant={"q": "0"}, examples=[("q", ("0",), ("1", "2", "3", "9"))]
     )
     negatives = [one for one in findings if "negative" in one.kind]
-    assert kinds_of(negatives) == {
-        "equal_negative": [("q", "3", "0")],
-        "near_negative": [("q", "2", "0")],
-    }
-    assert {one.doc_id for one in findings if one.kind == "near_passage"} >= {
-        "1"
-    }  # it resembles it as a text
+    expected = {"equal_negative": [("q", "3", "0")], "near_negative": [("q", "2", "0")]}
+    assert kinds_of(negatives) == expected
+    near = {one.doc_id for one in findings if one.kind == "near_passage"}
+    assert "1" in near  # it resembles it as a text
     assert counts["negatives"] == {"bm25": 4} and {one.where for one in negatives} == {"bm25"}
 
 
 def test_a_judge_says_which_negatives_are_above_the_best_positive(tmp_path: Path) -> None:
     examples = [("q", ("0", "1"), ("2", "3", "4", "5")), ("r", ("6",), ("7",)), ("s", ("8",), ("9",))]
+    scores = {"2": 9.0, "1": 8.5, "3": 8.5, "0": 8.0, "4": 7.0, "8": 1.0}
     run = [
-        *[
-            ("q", "2", 9.0),
-            ("q", "1", 8.5),
-            ("q", "3", 8.5),
-            ("q", "0", 8.0),
-            ("q", "4", 7.0),
-            ("q", "8", 1.0),
-        ],
+        *(("q", doc_id, score) for doc_id, score in scores.items()),
         ("r", "7", 3.0),  # its positive is not found
         *[("u", "7", 3.0), ("u", "6", 1.0)],  # no example
     ]
@@ -549,26 +518,34 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
 OUTPUTS = {"findings": "audit.tsv", "counts": "audit.json", "manifest": "audit.manifest.json"}
 
 
+def row_of(folder: Path, **values: Any) -> dict[str, str]:
+    """The line of a finding in the table, by column."""
+    write_findings(folder / "audit.tsv", [Finding("near_passage", **values)])
+    header, line = (folder / "audit.tsv").read_text().splitlines()
+    return dict(zip(header.split("\t"), line.split("\t"), strict=True))
+
+
 def test_a_line_of_the_table_has_a_cell_for_each_column(tmp_path: Path) -> None:
-    write_findings(tmp_path / "audit.tsv", [Finding("near_passage", doc_id="a", other_id="b", score=0.81234)])
-    header, line = (tmp_path / "audit.tsv").read_text().splitlines()
-    assert header.split("\t") == list(Finding._fields)
-    assert line == f"near_passage\t\ta\tb\t\t0.8123\t{WHAT_TO_DO['near_passage']}\t\t"
+    row = row_of(tmp_path, doc_id="a", other_id="b", score=0.81234)
+    assert list(row) == list(Finding._fields)
+    given = {"kind": "near_passage", "doc_id": "a", "other_id": "b", "score": "0.8123"}
+    assert {name: cell for name, cell in row.items() if cell} == {
+        **given,
+        "what_to_do": WHAT_TO_DO["near_passage"],
+    }
 
 
 @pytest.mark.parametrize("cell", ["=HYPERLINK(A1)", "+1", "-d2", "@a", "'a", "'=a", "d=1"])
 def test_no_cell_is_a_formula_and_a_program_gets_the_id_back(tmp_path: Path, cell: str) -> None:
-    finding = Finding("near_passage", query_id=cell, doc_id=cell, other_id=cell, text=cell, score=-0.25)
-    write_findings(tmp_path / "audit.tsv", [finding])
-    header, line = (tmp_path / "audit.tsv").read_text().splitlines()
-    cells = dict(zip(header.split("\t"), line.split("\t"), strict=True))
-    assert cells["score"] == "-0.25"  # a number stays a number
-    for name in ("query_id", "doc_id", "other_id", "text"):
-        assert not cells[name].startswith(("=", "+", "-", "@"))
-        assert cells[name].removeprefix("'") == cell
+    names = ("query_id", "doc_id", "other_id", "text")
+    row = row_of(tmp_path, **dict.fromkeys(names, cell), score=-0.25)
+    assert row["score"] == "-0.25"  # a number stays a number
+    for name in names:
+        assert not row[name].startswith(("=", "+", "-", "@"))
+        assert row[name].removeprefix("'") == cell
 
 
 def test_no_cell_can_steer_a_terminal(tmp_path: Path) -> None:
     hostile = "\x1b[2Ja\u202e"
-    write_findings(tmp_path / "audit.tsv", [Finding("near_passage", doc_id=hostile, text=hostile)])
+    row_of(tmp_path, doc_id=hostile, text=hostile)
     assert (tmp_path / "audit.tsv").read_text().count("\\x1b[2Ja\\u202e\t") == 2

@@ -64,14 +64,6 @@ def test_a_row_longer_than_the_budget_comes_alone():
     assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
 
 
-def test_the_last_batch_of_an_epoch_holds_what_is_left():
-    sizes = [
-        len(step_items(10, batch_size=4, step=step, seed=1, stream="s")[2])
-        for step in range(num_steps(10, batch_size=4, epochs=2))
-    ]
-    assert sizes == [4, 4, 2, 4, 4, 2]
-
-
 def test_a_part_of_an_epoch_is_its_first_steps() -> None:
     steps = [num_steps(10, batch_size=4, epochs=epochs) for epochs in (0.01, 1 / 3, 0.5, 1, 1.0, 1.4, 2)]
     assert steps == [1, 1, 2, 3, 3, 5, 6]
@@ -175,10 +167,8 @@ def test_a_passage_is_title_sep_text_cut_to_126_tokens_also_without_a_title(tmp_
     """As Tevatron's preprocessor feeds it: title, separator and text, tokenised together and cut."""
     from transformers import AutoTokenizer
 
-    tokenizer, truth = (
-        Tokenizer(real_tokenizer_folder()),
-        AutoTokenizer.from_pretrained(real_tokenizer_folder()),
-    )
+    tokenizer = Tokenizer(real_tokenizer_folder())
+    truth = AutoTokenizer.from_pretrained(real_tokenizer_folder())
     rows = [("", "Encoders map text. " * 40), ("", "No title here."), ("Title", "Text."), ("", "")]
     write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True, leading_separator=True)
     shards = TokenShards([tmp_path / "t"])
@@ -205,6 +195,7 @@ def test_windows_of_seven_go_through_thirty_negatives_before_any_comes_again():
 
 
 def test_as_many_negatives_as_wanted_all_come_every_epoch():
+    assert len(negative_window(0, 0, seed=1, item=2, epoch=0)) == 0
     for epoch in range(3):
         assert sorted(negative_window(7, 7, seed=1, item=2, epoch=epoch)) == list(range(7))
 
@@ -230,10 +221,6 @@ def test_fewer_negatives_than_wanted_are_drawn_with_repeats_anew_each_epoch():
     counts = Counter(int(index) for window in windows for index in window)
     assert set(counts) == {0, 1, 2}
     assert windows[4] == tuple(negative_window(3, 7, seed=1, item=2, epoch=4))
-
-
-def test_an_item_without_negatives_serves_where_none_are_wanted():
-    assert len(negative_window(0, 0, seed=1, item=2, epoch=0)) == 0
 
 
 @pytest.mark.parametrize("module", [batches, tokens])

@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from bad_rows import rejected_rows
 from job_files import job_file
-from own_collections import write_beir, write_tsv
+from own_collections import write_tsv
 
 from condenser.data.sources.hub_text import Part
 from condenser.files import sha256_file
@@ -46,27 +47,34 @@ def collected(
     )
 
 
-BAD_TSV = {
-    "collection_tsv": "d1\tfirst\nno tab\nd2\tsecond\nd3\tthird\n",
-    "qrels_train_tsv": "q1 0 d1 1\nq1 0 d7 1\nq2 0 d2 1\n",
-}
-BAD_BEIR = {
-    "corpus.jsonl": '{"_id": "d1", "text": "first"}\n{"_id": "d0"}\n{"_id": "d2", "text": "second"}\n',
-    "qrels/train.tsv": "query-id\tcorpus-id\tscore\nq1\td7\t1\nq1\td1\t1\n",
-}
+def write_bad_tsv(folder: Path) -> dict:
+    rows = {
+        "collection_tsv": "d1\tfirst\nno tab\nd2\tsecond\nd3\tthird\n",
+        "qrels_train_tsv": "q1 0 d1 1\nq1 0 d7 1\nq2 0 d2 1\n",
+    }
+    return write_tsv(folder, **rows)
+
+
+def write_bad_texts(folder: Path) -> dict:
+    folder.mkdir()
+    rows = '{"title": "A", "text": "first"}\n{"title": 1984, "text": "second"}\n'
+    (folder / "train-00000-of-00001.jsonl").write_text(rows)
+    return {"source": "hub_text", "parts": [dict(Part(id=str(folder)))]}
+
+
 CASES = [
-    (write_tsv, BAD_TSV, "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. "
+    (write_bad_tsv, "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. "
      "Is it tab-separated, without tabs inside the text?", [("collection.tsv", 2), ("qrels.train.tsv", 2)]),
-    (write_beir, BAD_BEIR, "corpus.jsonl:2: expected a field \"text\", got only ['_id']. "
-     "Add it, or rename the field that contains it.", [("corpus.jsonl", 2), ("train.tsv", 2)]),
+    (write_bad_texts, "train-00000-of-00001.jsonl:2: expected a title that is text, got 1984. "
+     "Write it as text.", [("in/train-00000-of-00001.jsonl", 2)]),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("write", "files", "message", "rejected"), CASES)
+@pytest.mark.parametrize(("write", "message", "rejected"), CASES)
 def test_a_bad_row_is_one_line_and_nothing_made_or_is_skipped_and_listed(
-    root, tmp_path, write, files, message, rejected
+    root, tmp_path, write, message, rejected
 ):
-    described = write(tmp_path / "in", **files)
+    described = write(tmp_path / "in")
     done = collected(root, tmp_path, described, bad_rows="strict")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"error: {tmp_path}/in/{message} bad_rows: skip leaves it out."
@@ -75,30 +83,9 @@ def test_a_bad_row_is_one_line_and_nothing_made_or_is_skipped_and_listed(
 
     done = collected(root, tmp_path, described, bad_rows="skip")
     assert done.returncode == 0, done.stderr
-    listed = [json.loads(line) for line in (tmp_path / "data" / "rejected.jsonl").read_text().splitlines()]
-    assert [(row["file"], row["line"]) for row in listed] == rejected
+    assert [(row["file"], row["line"]) for row in rejected_rows(tmp_path / "data")] == rejected
     manifest = json.loads((tmp_path / "data.manifest.json").read_text())
     assert manifest["counts"] == json.loads((tmp_path / "data" / "counts.json").read_text())
     assert manifest["counts"]["rejected"] == len(rejected)
     assert {name: sha256_file(tmp_path / name) for name in manifest["outputs"]} == manifest["outputs"]
-    assert {"data/rejected.jsonl", "data/counts.json", "data/qrels.dev.tsv"} <= set(manifest["outputs"])
-
-
-def test_a_title_that_is_no_text_is_one_line_or_is_skipped_and_listed(root, tmp_path):
-    (tmp_path / "texts").mkdir()
-    file = tmp_path / "texts" / "train-00000-of-00001.jsonl"
-    file.write_text('{"title": "A", "text": "first"}\n{"title": 1984, "text": "second"}\n')
-    described = {"source": "hub_text", "parts": [dict(Part(id=str(tmp_path / "texts")))]}
-    done = collected(root, tmp_path, described, bad_rows="strict")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == (
-        f"error: {file}:2: expected a title that is text, got 1984. Write it as text. "
-        "bad_rows: skip leaves it out."
-    )
-    assert "Traceback" not in done.stderr and list((tmp_path / "data").iterdir()) == []
-
-    done = collected(root, tmp_path, described, bad_rows="skip")
-    assert done.returncode == 0, done.stderr
-    (listed,) = (tmp_path / "data" / "rejected.jsonl").read_text().splitlines()
-    assert json.loads(listed)["file"] == "texts/train-00000-of-00001.jsonl"
-    assert json.loads(listed)["line"] == 2
+    assert {"data/rejected.jsonl", "data/counts.json"} <= set(manifest["outputs"])

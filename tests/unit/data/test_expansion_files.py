@@ -37,10 +37,7 @@ def test_line_i_of_a_text_file_stands_behind_text_i(tmp_path: Path) -> None:
 
 def test_rows_of_jsonl_do_not_read_the_id_of_their_object(tmp_path: Path) -> None:
     """As GAR's expansions are released: ids are numbers of rows, titles one string."""
-    rows = [
-        {"id": str(number), "predicted_answers": ["x"], "predicted_titles": [f"T{number} *** U"]}
-        for number in range(3)
-    ]
+    rows = [{"id": str(number), "predicted_titles": [f"T{number} *** U"]} for number in range(3)]
     texts, _ = expand(tmp_path / "test.jsonl", rows, by="row", field="predicted_titles")
     assert texts == ["one\nT0 *** U", "two\nT1 *** U", "three\nT2 *** U"]
 
@@ -102,7 +99,6 @@ def test_weights_are_deepcts_equation_4_in_each_of_its_forms(tmp_path: Path) -> 
         ("q.jsonl", [{"id": "a"}], "row", r'q\.jsonl:1: expected a text, a list of texts in "contents", got'),
         ("q.jsonl", [{"contents": "x"}], "id", r'q\.jsonl:1: expected a field "id", got only '),
         ("q.jsonl", [{"id": "a", "contents": {"x": 1}}], "id", r'texts in "contents", got \{\'x\': 1\}'),
-        ("q.tsv", ["z\tx", "z\ty"], "id", r"q\.tsv:2: expected one line for each id, got 'z' again\. Join"),
         ("q.tsv", ["a\tx", "a\ty", "b\tz"], "id", r"q\.tsv:2: expected one line for each id, got 'a' again"),
         ("q.tsv", ["c\tx", "b\ty", "a\tz", "", "c\t"], "id", r"q\.tsv:5: expected one .* id, got 'c' again"),
     ],
@@ -114,7 +110,7 @@ def test_a_line_that_does_not_fit_is_refused_with_its_place(
         expand(tmp_path / name, lines, by=by)
 
 
-@pytest.mark.parametrize("cell", ["essay", "essay x", "essay nan", " 0.5"])
+@pytest.mark.parametrize("cell", ["essay", "essay nan", " 0.5"])
 def test_a_cell_without_a_weight_is_refused(tmp_path: Path, cell: str) -> None:
     with pytest.raises(ValueError, match=r"t\.tsv:1: expected cells of a term, a space and its weight, got "):
         expand(tmp_path / "t.tsv", [f"a 0.1\t{cell}", "", ""], by="row", weights=100)

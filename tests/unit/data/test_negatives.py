@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -22,42 +23,47 @@ from condenser.data.records import (
     write_run,
 )
 
+Judged = dict[str, dict[str, int]]
+OPTIONS = {
+    **{"relevant_grade": 1, "depth": 200, "sample": 30, "positive_in_run": False, "margin": None},
+    **{"wanted": None, "seed": 1},
+}
+THRESHOLDS = {"negative_below": 0.1, "positive_above": 0.9}
 
-def made(
-    folder: Path,
-    run: dict[str, list[str]],
-    judged: dict[str, dict[str, int]],
-    *,
-    queries: list[str] | None = None,
-    **options,
-) -> tuple[dict[str, TrainExample], dict[str, int]]:
-    """Examples by query, and the counts, from files as the rules write them."""
-    rows = (
-        ScoredDoc(query, doc, float(-rank)) for query, docs in run.items() for rank, doc in enumerate(docs)
-    )
-    write_run(folder / "run.trec", rows, system="bm25")
-    write_queries(folder / "queries.jsonl", [Query(query, "text") for query in queries or run])
-    write_qrels(
-        folder / "qrels.tsv",
-        [Qrel(query, doc, grade) for query, grades in judged.items() for doc, grade in grades.items()],
-    )
+
+def examples_of(
+    folder: Path, hits: list[ScoredDoc], judged: Judged | None, *, queries: Iterable[str], **options
+) -> tuple[list[TrainExample], dict[str, int]]:
+    """Examples and counts from files as the rules write them; without judgements if None."""
+    write_run(folder / "run.trec", hits, system="bm25")
+    write_queries(folder / "queries.jsonl", [Query(query, "text") for query in queries])
+    grades = [(query, doc, grade) for query, of in (judged or {}).items() for doc, grade in of.items()]
+    write_qrels(folder / "qrels.tsv", [Qrel(*one) for one in grades])
     counts = make_examples(
         folder / "run.trec",
         folder / "queries.jsonl",
-        folder / "qrels.tsv",
+        None if judged is None else folder / "qrels.tsv",
         folder / "examples.jsonl",
-        **{
-            "relevant_grade": 1,
-            "depth": 200,
-            "sample": 30,
-            "positive_in_run": False,
-            "margin": None,
-            "wanted": None,
-            "seed": 1,
-            **options,
-        },
+        **{**OPTIONS, **options},
     )
-    return {example.query_id: example for example in read_examples(folder / "examples.jsonl")}, counts
+    return list(read_examples(folder / "examples.jsonl")), counts
+
+
+def made(
+    folder: Path, run: dict[str, list[str]], judged: Judged, *, queries: list[str] | None = None, **options
+) -> tuple[dict[str, TrainExample], dict[str, int]]:
+    """Examples by query, and the counts, of hits whose scores are 0, -1, -2, ... by rank."""
+    hits = [ScoredDoc(query, doc, -rank) for query, docs in run.items() for rank, doc in enumerate(docs)]
+    examples, counts = examples_of(folder, hits, judged, queries=queries or run, **options)
+    return {example.query_id: example for example in examples}, counts
+
+
+def scored(
+    folder: Path, run: dict[str, dict[str, float]], judged: Judged | None, **options
+) -> tuple[list[TrainExample], dict[str, int]]:
+    """Examples and counts of a teacher's run of probabilities."""
+    hits = [ScoredDoc(query, doc, logit(share)) for query, of in run.items() for doc, share in of.items()]
+    return examples_of(folder, hits, judged, queries=run, **options)
 
 
 def test_a_positive_has_the_relevant_grade_and_a_lower_grade_may_be_a_negative(tmp_path: Path) -> None:
@@ -90,25 +96,15 @@ def test_every_query_is_accounted_for(tmp_path):
     order = ["ok", "unjudged", "zero", "silent", "found", "missed"]
     examples, counts = made(tmp_path, run, judged, queries=order, positive_in_run=True, sample=2)
     assert list(examples) == ["ok"]
-    assert counts == {
-        "queries": 6,
-        "without_positives": 2,
-        "without_hits": 1,
-        "without_positive_in_run": 1,
-        "without_negatives": 1,
-        "without_negatives_by_answer": 0,
-        "without_negatives_by_margin": 0,
-        "examples": 1,
-        "fewer_negatives_than_sample": 1,
-        "positives_removed": 1,
-        "removed_by_answer": 0,
-        "removed_by_margin": 0,
-        "negatives": 1,
+    assert list(counts) == list(COUNTS)  # without thresholds no score is counted
+    assert {name: count for name, count in counts.items() if count} == {
+        **{"queries": 6, "without_positives": 2, "without_hits": 1, "without_positive_in_run": 1},
+        **{"without_negatives": 1, "examples": 1, "fewer_negatives_than_sample": 1},
+        **{"positives_removed": 1, "negatives": 1},
     }
 
 
 def test_a_margin_leaves_out_what_scores_near_the_best_positive_or_above_it(tmp_path):
-    # scores are 0, -1, -2, ... by rank
     run = {"q": ["a", "p", "b", "c", "d"], "without": ["a", "b"], "all": ["a", "b", "p"]}
     judged = {"q": {"p": 1, "d": 1}, "without": {"p": 1}, "all": {"p": 1}}
     examples, counts = made(tmp_path, run, judged, margin=0.0)
@@ -142,61 +138,12 @@ def test_what_holds_an_answer_is_no_negative(tmp_path):
 
 def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path: Path) -> None:
     """A passage of a relevant document is never a negative; one that was not found is its first."""
-    write_queries(tmp_path / "queries.jsonl", [Query("q", "?")])
-    write_qrels(tmp_path / "qrels.tsv", [Qrel("q", "a", 1), Qrel("q", "b#1", 2), Qrel("q", "c", 0)])
     hits = [("c", "c#4"), ("b#1", "b#1#2"), ("d", "d#1"), ("e", "e#9")]
     run = [ScoredDoc("q", doc_id, -rank, passage_id) for rank, (doc_id, passage_id) in enumerate(hits)]
-    write_run(tmp_path / "run.trec", run, system="bm25")
-    counts = make_examples(
-        *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
-        relevant_grade=1,
-        depth=2,
-        sample=5,
-        positive_in_run=False,
-        margin=None,
-        wanted=None,
-        seed=1,
-        is_split=True,
-    )
-    assert list(read_examples(tmp_path / "examples.jsonl")) == [
-        TrainExample("q", ("a#1", "b#1#2"), ("c#4", "d#1"))
-    ]
+    judged = {"q": {"a": 1, "b#1": 2, "c": 0}}
+    examples, counts = examples_of(tmp_path, run, judged, queries="q", depth=2, is_split=True)
+    assert examples == [TrainExample("q", ("a#1", "b#1#2"), ("c#4", "d#1"))]
     assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
-
-
-def scored(
-    folder: Path, run: dict[str, dict[str, float]], judged: dict[str, dict[str, int]] | None, **options
-):
-    """Examples by query, and the counts, of a teacher's run of probabilities; without judgements if None."""
-    hits = [
-        ScoredDoc(query, doc, logit(probability))
-        for query, of in run.items()
-        for doc, probability in of.items()
-    ]
-    write_run(folder / "run.trec", hits, system="teacher")
-    write_queries(folder / "queries.jsonl", [Query(query, "text") for query in run])
-    grades = [(query, doc, grade) for query, of in (judged or {}).items() for doc, grade in of.items()]
-    write_qrels(folder / "qrels.tsv", [Qrel(*one) for one in grades])
-    counts = make_examples(
-        folder / "run.trec",
-        folder / "queries.jsonl",
-        None if judged is None else folder / "qrels.tsv",
-        folder / "examples.jsonl",
-        **{
-            "relevant_grade": 1,
-            "depth": 9,
-            "sample": 9,
-            "positive_in_run": False,
-            "margin": None,
-            "wanted": None,
-            "seed": 1,
-            **options,
-        },
-    )
-    return list(read_examples(folder / "examples.jsonl")), counts
-
-
-THRESHOLDS = {"negative_below": 0.1, "positive_above": 0.9}
 
 
 def test_below_is_a_negative_above_a_positive_and_between_is_left_out(tmp_path: Path) -> None:
@@ -266,12 +213,8 @@ def test_selection_by_score_is_that_of_a_decision_for_each_hit(tmp_path: Path, h
             judged[query] = {f"d{doc}": grade for doc, grade in enumerate(grades)}
         if random.random() < 0.3:
             held_out.add(query)
-    examples, counts = scored(
-        tmp_path,
-        run,
-        judged if has_judgements else None,
-        **{"depth": 20, "sample": 20, "answering": answering, "held_out": held_out, **THRESHOLDS},
-    )
+    known = {"answering": answering, "held_out": held_out}
+    examples, counts = scored(tmp_path, run, judged if has_judgements else None, **known, **THRESHOLDS)
     expected = []
     for query, hits in run.items():
         answers = {doc for asked, doc in answering if asked == query}
@@ -326,41 +269,24 @@ def test_with_thresholds_every_query_and_every_hit_is_accounted_for(tmp_path: Pa
         "without_negatives_by_score": 1,  # between
         "without_negatives_by_margin": 1,  # near
     }
-    sorts = [
-        "positives_removed",
-        "positives_by_score",
-        "removed_by_answer",
-        "removed_by_score",
-        "removed_by_margin",
-    ]
+    sorts = ["positives_removed", "positives_by_score"]
+    sorts += [f"removed_by_{reason}" for reason in ("answer", "score", "margin")]
     assert [counts[name] for name in sorts] == [1] * 5
     assert len(run["ok"]) == sum(counts[name] for name in sorts) + 2  # n1 and n2, of which one is drawn
-    assert counts["negatives"] == 1
-
-
-def test_without_thresholds_no_score_is_counted(tmp_path: Path) -> None:
-    _, counts = made(tmp_path, {"q": ["a", "b"]}, {"q": {"p": 1}})
-    assert list(counts) == list(COUNTS)
+    assert (counts["negatives"], counts["fewer_negatives_than_sample"]) == (1, 0)
 
 
 def test_of_split_documents_a_positive_by_score_is_the_passage_that_was_scored(tmp_path: Path) -> None:
-    write_queries(tmp_path / "queries.jsonl", [Query("q", "?"), Query("r", "?")])
-    write_qrels(tmp_path / "qrels.tsv", [Qrel("q", "a", 1)])
     hits = [("b", "b#3", 0.95), ("c", "c#2", 0.05), ("d", "d#1", 0.01)]
     run = [
         ScoredDoc(query, doc_id, logit(probability), passage_id)
         for query in "qr"
         for doc_id, passage_id, probability in hits
     ]
-    write_run(tmp_path / "run.trec", run, system="teacher")
-    counts = make_examples(
-        *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
-        **{"depth": 2, "sample": 5, "positive_in_run": False, "margin": None, "wanted": None, "seed": 1},
-        relevant_grade=1,
-        is_split=True,
-        **THRESHOLDS,
+    examples, counts = examples_of(
+        tmp_path, run, {"q": {"a": 1}}, queries="qr", depth=2, is_split=True, **THRESHOLDS
     )
-    assert list(read_examples(tmp_path / "examples.jsonl")) == [
+    assert examples == [
         TrainExample("q", ("a#1", "b#3"), ("c#2", "d#1")),
         TrainExample("r", ("b#3",), ("c#2", "d#1")),
     ]
@@ -368,9 +294,8 @@ def test_of_split_documents_a_positive_by_score_is_the_passage_that_was_scored(t
 
 
 def test_thresholds_that_leave_no_example_say_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"\(queries 1, without_positives 1\)\. Raise negative_below, lower pos"
-    ):
+    message = r"\(queries 1, without_positives 1\)\. Raise negative_below, lower pos"
+    with pytest.raises(ValueError, match=message):
         scored(tmp_path, {"q": {"a": 0.6, "b": 0.4}}, None, **THRESHOLDS)
 
 
@@ -430,6 +355,28 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
         assert line.levelname == ("INFO" if is_used else "WARNING")
 
 
+def do_pseudo_labels(folder, *, denoise, split=None, **more):
+    """By the program, of the run and the queries in `folder`; gives the counts."""
+    files = ("known", "qrels", "collection", "teacher_run", "candidates_run", "held_out")
+    do(
+        "pseudo_labels",
+        settings={
+            "dataset": {"split": split},
+            "recipe": {"negatives": {"depth": 9, "sample": 9, "denoise": denoise, "margin": None}},
+            "metrics": {"relevant_grade": 1},
+            "seed": 42,
+        },
+        wildcards={"system": "teacher"},
+        input={
+            **{"run": folder / "run.trec", "queries": folder / "queries.jsonl"},
+            **{name: [] for name in files},
+            **more,
+        },
+        output={"examples": folder / "out", "manifest": folder / "m.json"},
+    )
+    return json.loads((folder / "m.json").read_text())["counts"]
+
+
 @pytest.mark.parametrize("is_split", [True, False])
 def test_the_label_of_a_query_that_was_made_from_a_passage_is_this_passage(tmp_path, is_split):
     """Where a teacher has no thresholds. Other passages of its document are no negatives, either."""
@@ -441,28 +388,13 @@ def test_the_label_of_a_query_that_was_made_from_a_passage_is_this_passage(tmp_p
         for rank, doc in enumerate(hits)
     ]
     write_run(tmp_path / "run.trec", run, system="teacher")
-    do(
-        "pseudo_labels",
-        settings={
-            "dataset": {"split": {"words": 9} if is_split else None},
-            "recipe": {"negatives": {"depth": 9, "sample": 9, "denoise": None, "margin": None}},
-            "metrics": {"relevant_grade": 1},
-            "seed": 42,
-        },
-        wildcards={"system": "teacher"},
-        input={
-            **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl", "known": []},
-            **{name: [] for name in ("qrels", "collection", "teacher_run", "candidates_run", "held_out")},
-        },
-        output={"examples": tmp_path / "out", "manifest": tmp_path / "m.json"},
-    )
+    counts = do_pseudo_labels(tmp_path, split={"words": 9} if is_split else None, denoise=None)
     others = ("b#1", "d#3") if is_split else ("b#1", "a#1", "d#3")
     of_c = ("b#1", "a#1", "d#3") if is_split else ("b#1", "a#1", "a#2", "d#3")
     assert list(read_examples(tmp_path / "out")) == [
         TrainExample("a#2", ("a#2",), others),
         TrainExample("c#1", ("c#1",), of_c),
     ]
-    counts = json.loads((tmp_path / "m.json").read_text())["counts"]
     assert counts["examples"] == counts["queries"] == 2 and counts["known_queries"] == 0
 
 
@@ -480,23 +412,13 @@ def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path
     probabilities = {"a": 0.99, "b": 0.5, "c": 0.01}
     scored(tmp_path, {"new": probabilities, "known": probabilities}, None, **THRESHOLDS)
     write_queries(tmp_path / "queries.jsonl", [Query("new", "and this?"), Query("known", "What is  it?")])
-    negatives = {"depth": 9, "sample": 9, "denoise": THRESHOLDS}
-    do(
-        "pseudo_labels",
-        settings={
-            **{"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42},
-            "metrics": {"relevant_grade": 1},
-        },
-        wildcards={"system": "teacher"},
-        input={
-            **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl"},
-            **{"known": [tmp_path / "train.jsonl"], "qrels": tmp_path / "qrels.train.tsv", "collection": []},
-            **{"teacher_run": tmp_path / "teacher.trec", "candidates_run": tmp_path / "candidates.trec"},
-            "held_out": tmp_path / "held.txt",
-        },
-        output={"examples": tmp_path / "out", "manifest": tmp_path / "m.json"},
+    counts = do_pseudo_labels(
+        tmp_path,
+        denoise=THRESHOLDS,
+        **{"known": [tmp_path / "train.jsonl"], "qrels": tmp_path / "qrels.train.tsv"},
+        **{"teacher_run": tmp_path / "teacher.trec", "candidates_run": tmp_path / "candidates.trec"},
+        held_out=tmp_path / "held.txt",
     )
-    counts = json.loads((tmp_path / "m.json").read_text())["counts"]
     expected = [TrainExample("new", ("a",), ("c",))] if is_better else []
     assert list(read_examples(tmp_path / "out")) == expected
     assert counts["examples"] == len(expected) and counts["teacher"]["is_used"] == is_better
@@ -528,17 +450,22 @@ def test_a_sample_depends_on_seed_and_query_and_not_on_other_queries(tmp_path):
     assert whole["a"].negative_doc_ids != whole["b"].negative_doc_ids
 
 
-def test_a_run_that_leaves_no_example_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
-        made(tmp_path, {"q": ["a"]}, {"r": {"a": 1}})
-
-
-def test_queries_that_find_nothing_are_told_from_a_run_that_is_not_theirs(tmp_path):
-    judged = {"q": {"p": 1}, "r": {"p": 1}}
-    with pytest.raises(ValueError, match=r"\(queries 2, without_hits 2\)\. None of these queries found"):
-        made(tmp_path, {}, judged, queries=["q", "r"])
-    with pytest.raises(ValueError, match=r"without_hits 1, without_negatives 1\)\. Do run, queries"):
-        made(tmp_path, {"q": ["p"]}, judged, queries=["q", "r"])
+@pytest.mark.parametrize(
+    ("run", "judged", "queries", "message"),
+    [
+        ({"q": ["a"]}, {"r": {"a": 1}}, ["q"], r"got none \(queries 1, without_positives 1\)"),
+        ({}, {"q": {"p": 1}}, ["q"], r"\(queries 1, without_hits 1\)\. None of these queries found"),
+        (
+            {"q": ["p"]},
+            {"q": {"p": 1}, "r": {"p": 1}},
+            ["q", "r"],
+            r"without_hits 1, without_negatives 1\)\. Do run, queries",
+        ),
+    ],
+)
+def test_a_run_that_leaves_no_example_is_refused_with_the_reasons(tmp_path, run, judged, queries, message):
+    with pytest.raises(ValueError, match=message):
+        made(tmp_path, run, judged, queries=queries)
 
 
 def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
@@ -552,18 +479,13 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
     assert of_subset == some  # a run of the subset alone
 
 
-def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names(tmp_path):
-    made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
-    for system, expected in (("bm25", 1), ("condenser-round1", 2)):
-        do_examples(tmp_path, system=system, positive_in_run=["bm25"])
-        assert json.loads((tmp_path / "m.json").read_text())["counts"]["examples"] == expected
-
-
-def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
+def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names_and_by_a_subset(tmp_path):
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     (tmp_path / "subset.txt").write_text("r\n")
-    do_examples(tmp_path, subset=tmp_path / "subset.txt")
-    assert [example.query_id for example in read_examples(tmp_path / "out")] == ["r"]
+    for system, subset, expected in (("bm25", [], "q"), ("dense", [], "qr"), ("dense", "subset.txt", "r")):
+        given = tmp_path / subset if subset else []
+        do_examples(tmp_path, system=system, positive_in_run=["bm25"], subset=given)
+        assert [example.query_id for example in read_examples(tmp_path / "out")] == list(expected)
     assert "subset.txt" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import tracemalloc
 from collections import Counter
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -22,7 +23,6 @@ from condenser.data.parsing import (
     check_passage,
     check_text,
     csv_columns,
-    decode,
     json_array,
     json_object,
     preview,
@@ -45,16 +45,11 @@ def lines_of(data: bytes, *, limit: int = 1000) -> tuple[list, Counter]:
         (b"a\r\nb\rc\n", [(1, b"a"), (2, b"b\rc")], {"carriage_returns": 1}),
         (b"a\n\n \t\nb", [(1, b"a"), (4, b"b")], {"blank_lines": 2}),
         (b"\xef\xbb\xbf1\ta\n", [(1, b"1\ta")], {"byte_order_marks": 1}),
+        ("a\u2028b\u0085c\x0bd\n".encode(), [(1, "a\u2028b\u0085c\x0bd".encode())], {}),
     ],
 )
 def test_what_is_no_part_of_a_text_is_taken_off_and_counted_and_the_numbers_stay(data, lines, counted):
     assert lines_of(data) == (lines, Counter(counted))
-
-
-def test_line_separators_of_unicode_end_no_line():
-    text = "one\u2028two\u0085three\x0bfour"
-    lines, _ = lines_of(text.encode() + b"\n")
-    assert [decode(line) for _, line in lines] == [text]
 
 
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
@@ -116,20 +111,13 @@ def message_of(function, *arguments, **keywords) -> str:
         (json_object, b'{"a": "\xff"}', "the byte 0xff at position 8"),
         (json_object, b'{"_id": "d1", "text": "one", "text": "OTHER"}', "got 'text' again"),
         (json_object, b'{"_id": "d1", "meta": [{"\\n": 1, "\\n": 1}]}', "each key once in an object"),
+        (partial(tab_columns, names=("id", "text")), b"1\ta\tb", "2 tab-separated columns (id, text), got 3"),
         (trec_qrel, b"q 0 d", "got 3"),
-        (trec_qrel, b"q\t0\td\t1.5", "an integer grade"),
         (trec_qrel, b"q 0 d 1 extra", "got 5"),
-        (trec_qrel, "q 0 d ١".encode(), "an integer grade"),
     ],
 )
 def test_what_cannot_be_read_says_what_was_expected(function, line, part):
     assert part in message_of(function, line)
-
-
-def test_another_number_of_columns_is_told_with_the_names_of_those_expected():
-    assert "2 tab-separated columns (id, text), got 3" in message_of(
-        tab_columns, b"1\ta\tb", names=("id", "text")
-    )
 
 
 @pytest.mark.parametrize("line", [b"q\t0\td\t-1", b"q 0 d -1", b" q  0\td -1 "])
@@ -144,12 +132,12 @@ def test_a_grade_written_with_a_point_and_noughts_is_the_whole_number(grade, num
     assert trec_qrel(b"q 0 d " + grade) == Qrel("q", "d", number)
 
 
-@pytest.mark.parametrize("grade", [b"1.5", b"1.", b".0", b"1e0", b"1.0.0", b"nan", b"0.01", b"9" * 5000])
+@pytest.mark.parametrize("grade", [b"1.5", b"1.", b".0", b"1e0", b"1.0.0", b"9" * 10, "١".encode()])
 def test_a_grade_that_is_no_whole_number_is_refused(grade):
     assert "expected an integer grade" in message_of(trec_qrel, b"q 0 d " + grade)
 
 
-@pytest.mark.parametrize("value", ["", " ", "a b", "a\u00a0b", "a\u2028", "\ta", "a\0", "\ud800"])
+@pytest.mark.parametrize("value", ["", "a b", "a\u00a0b", "a\u2028", "\ta", "a\0", "\ud800"])
 def test_an_id_that_a_run_file_could_not_hold_is_refused(value):
     message_of(check_id, "passage id", value)
 
@@ -209,6 +197,11 @@ def test_a_bad_first_row_does_not_decide_how_many_columns_there_are(bad):
     first, *rest = parsed([bad, b"d1\tone", b"d2\ttwo", b"d3\tt\tthree"])
     assert isinstance(first, str)
     assert rest == [*good, "2 tab-separated columns (id, text)"]
+
+
+@pytest.mark.parametrize(("title", "text"), [("a\0", "b"), ("a", "b\0"), ("a", "\ud800"), ("", "b\0")])
+def test_title_and_text_of_a_passage_are_each_checked(title, text):
+    message_of(check_passage, Passage("d1", title, text))
 
 
 def test_a_title_alone_is_a_passage_and_does_not_decide_how_many_columns_there_are():
@@ -291,34 +284,25 @@ def test_of_a_long_array_only_a_part_is_in_memory():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (
-            b"",
-            r"^f:1: expected a JSON array .*, got the end of the file \(Expecting '\['\)\. Is it the whole",
-        ),
-        (b'{"a": 1}', r"^f:1: expected a JSON array .*, got '\{\"a\": 1\}' \(Expecting '\['\)\. "),
-        (b'[\n{"a": 1}\n{"a": 2}]', r"^f:3: expected a JSON array .*, got '\{\"a\": 2\}\]' \(Expecting ','"),
-        (
-            b'[{"a": 1},\n{"a": 2}\n',
-            r"^f:3: expected a JSON array .*, got the end of the file .Expecting ','",
-        ),
-        (b'[{"a": 1},\n12', r"^f:2: expected a JSON array .*, got the end of the file \(Expecting ','"),
-        (b'[\n{"a":\n tru', r"^f:3: expected a JSON array .*, got 'tru' \(Expecting value"),
-        (b'[{"a": "cut', r"^f:1: expected a JSON array .*, got '\"cut' \(Unterminated string"),
-        (b'[\n{"a": 1, "a": 2}]', r"^f:2: expected each key once in an object, got 'a' again"),
-        (b'[{"a": "\xe9 no UTF-8, and more text behind it"}]', "^f:1: expected UTF-8 text, got invalid cont"),
-        (b"[1] 2", r"^f:1: expected the end of the file after the array, got '2'"),
-        (b"[1,]", "^f:1: expected a JSON array .*, got '\\]' "),
-        (b"[" * 100_000, "^f:1: expected a JSON array .*RecursionError"),
-        (
-            b'["' + b"x" * 3000 + b'"]',
-            "^f:1: expected a JSON array with elements of at most 1,000 characters",
-        ),
+        (b"", r"f:1: ARRAY, got the end of the file \(Expecting '\['\)\. Is it the whole"),
+        (b'{"a": 1}', r"f:1: ARRAY, got '\{\"a\": 1\}' \(Expecting '\['\)\. "),
+        (b'[\n{"a": 1}\n{"a": 2}]', r"f:3: ARRAY, got '\{\"a\": 2\}\]' \(Expecting ','"),
+        (b'[{"a": 1},\n{"a": 2}\n', r"f:3: ARRAY, got the end of the file \(Expecting ','"),
+        (b'[{"a": 1},\n12', r"f:2: ARRAY, got the end of the file \(Expecting ','"),
+        (b'[\n{"a":\n tru', r"f:3: ARRAY, got 'tru' \(Expecting value"),
+        (b'[{"a": "cut', r"f:1: ARRAY, got '\"cut' \(Unterminated string"),
+        (b'[\n{"a": 1, "a": 2}]', "f:2: expected each key once in an object, got 'a' again"),
+        (b'[{"a": "\xe9 no UTF-8, and more text behind it"}]', "f:1: expected UTF-8 text, got invalid cont"),
+        (b"[1] 2", "f:1: expected the end of the file after the array, got '2'"),
+        (b"[1,]", r"f:1: ARRAY, got '\]' "),
+        (b"[" * 100_000, "f:1: ARRAY, .*RecursionError"),
+        (b'["' + b"x" * 3000 + b'"]', "f:1: expected a JSON array with elements of at most 1,000 char"),
     ],
 )
 def test_what_is_no_array_is_an_error_at_its_line(content, message, monkeypatch):
     monkeypatch.setattr(parsing, "_JSON_CHUNK", 64)
     limit = 1000 if content.startswith(b'["x') else 1 << 20
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message.replace("ARRAY", "expected a JSON array .*")):
         list(json_array("f", io.BytesIO(content), max_characters=limit))
 
 
@@ -326,10 +310,7 @@ def test_what_is_no_array_is_an_error_at_its_line(content, message, monkeypatch)
     ("line", "columns"),
     [
         (b"1\tplain text\tTitle", ["1", "plain text", "Title"]),
-        (
-            b'1\t"He said ""no"", twice."\t"""Weird Al"" Yankovic"',
-            ["1", 'He said "no", twice.', '"Weird Al" Yankovic'],
-        ),
+        (b'1\t"Say ""no"" twice."\t"""Weird"" Al"', ["1", 'Say "no" twice.', '"Weird" Al']),
         (b'1\t"a\ttab"\tTitle', ["1", "a\ttab", "Title"]),
         (b'1\tNA\ta "quoted" word', ["1", "NA", 'a "quoted" word']),
         ("1\tline\u2028separator\tT".encode(), ["1", "line\u2028separator", "T"]),

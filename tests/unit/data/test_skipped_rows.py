@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from bad_rows import rejected_rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from own_collections import files_of, write_beir, write_tsv
+from own_collections import write_beir, write_tsv
 
 from condenser.data import parsing
 from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
@@ -22,18 +23,21 @@ from configs import sources
 def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_path):
     described = write_tsv(
         tmp_path / "in",
-        collection_tsv="d1\ta\n\nbroken\nd2\tb\nd1\tagain\nd3\tc\n",
+        collection_tsv="broken\n\nd1\ta\nd2\tb\n\nd1\tagain\nd3\tc\n",
         qrels_train_tsv="q1 0 d1 1\nq1 0 d1 1\nq1 0 gone 1\nq7 0 d1 1\nq2 0 d2 1\n",
     ) | {"bad_rows": "skip"}
     counts = sources.collect(tmp_path / "out", {}, described)
-    assert counts["files"]["collection.tsv"] == {"rows": 5, "kept": 3, "rejected": 2, "blank_lines": 1}
+    assert counts["files"]["collection.tsv"] == {"rows": 5, "kept": 3, "rejected": 2, "blank_lines": 2}
     assert counts["files"]["qrels.train.tsv"] == {"rows": 5, "kept": 2, "rejected": 2, "repeated": 1}
-    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
-    assert [(row["file"], row["line"]) for row in rejected] == [
-        ("collection.tsv", 3),
-        ("collection.tsv", 5),
-        ("qrels.train.tsv", 3),
-        ("qrels.train.tsv", 4),
+    first, *listed = rejected_rows(tmp_path / "out")
+    assert first == {
+        "file": "collection.tsv",
+        "line": 1,
+        "expected": "2 or 3 tab-separated columns (id, text or id, title, text)",
+        "got": "1 in 'broken'",
+    }
+    assert [(row["file"], row["line"]) for row in listed] == [
+        *(("collection.tsv", 6), ("qrels.train.tsv", 3), ("qrels.train.tsv", 4)),
     ]
     assert counts["rejected"] == 4
     assert counts["rejected_rows"] == {"passages": 2, "judgements of train": 2}
@@ -69,51 +73,9 @@ def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):
     assert caplog.messages[-1] == (
         "Left out as bad rows: 1 passages, 2 judgements of dev; rejected.jsonl lists them."
     )
-    assert counts["queries_of_unknown_passages"] == {"dev": 1}
+    assert counts["queries_of_unknown_passages"] == {"dev": 1} and counts["queries"] == {"train": 1, "dev": 1}
     assert counts["passages"] == 2 and counts["qrels"] == {"train": 1, "dev": 2}
     assert next(read_passages(tmp_path / "out" / "collection.jsonl")).title == "T"
-
-
-def test_skipping_gives_the_files_of_a_folder_without_the_bad_rows(tmp_path):
-    """No id shifts, whatever was left out before it."""
-    good = write_tsv(tmp_path / "good")
-    bad = write_tsv(
-        tmp_path / "bad",
-        collection_tsv="broken\nd1\tfirst text\nd1\tagain\nd2\tsecond text\nd 4\tx\nd3\tthird text\n",
-        queries_train_tsv="q1\tfirst?\nq0\t\nq2\tsecond?\nq1\tagain?\n",
-        qrels_train_tsv="q0 0 d1 1\nq1 0 d1 1\nq1 0 broken 1\nq2 0 d2 high\nq2 0 d2 1\n",
-    )
-    sources.collect(tmp_path / "from good", {}, good)
-    counts = sources.collect(tmp_path / "from bad", {}, bad | {"bad_rows": "skip"})
-    assert counts["rejected"] == 8
-    of_bad, of_good = (files_of(tmp_path / f"from {one}", "rejected.jsonl") for one in ("bad", "good"))
-    assert of_bad == of_good
-    listed = [
-        json.loads(line) for line in (tmp_path / "from bad" / "rejected.jsonl").read_text().splitlines()
-    ]
-    assert sorted((row["file"], row["line"]) for row in listed) == [
-        *(("collection.tsv", line) for line in (1, 3, 5)),
-        *(("qrels.train.tsv", line) for line in (1, 3, 4)),
-        *(("queries.train.tsv", line) for line in (2, 4)),
-    ]
-    assert listed[0] == {
-        "file": "collection.tsv",
-        "line": 1,
-        "expected": "2 or 3 tab-separated columns (id, text or id, title, text)",
-        "got": "1 in 'broken'",
-    }
-
-
-@pytest.mark.parametrize(
-    "files", [{"collection_tsv": "one\ntwo\n"}, {"queries_dev_tsv": "q3\n", "qrels_dev_tsv": "q3 0 d3 1\n"}]
-)
-def test_skipping_everything_is_an_error_that_says_how_to_see_why(tmp_path, files):
-    described = write_tsv(tmp_path / "in", **files) | {"bad_rows": "skip"}
-    with pytest.raises(
-        ValueError, match=r"got none.* 2 rows were rejected: bad_rows: strict shows the first one\."
-    ):
-        sources.collect(tmp_path / "out", {}, described)
-    assert list((tmp_path / "out").iterdir()) == []
 
 
 fields = st.text(alphabet=st.characters(codec="utf-8"), max_size=12).filter(
@@ -137,7 +99,7 @@ def test_rows_in_are_rows_kept_and_rejected_and_what_is_kept_is_unchanged(rows):
         ) | {"bad_rows": "skip"}
         counts = sources.collect(Path(place, "out"), {}, described)
         kept = list(read_passages(Path(place, "out", "collection.jsonl")))
-        listed = Path(place, "out", "rejected.jsonl").read_bytes().splitlines()
+        listed = rejected_rows(Path(place, "out"))
     tally = counts["files"]["collection.tsv"]
     assert tally["rows"] == tally["kept"] + tally["rejected"] == 1 + len(rows) - tally.get("blank_lines", 0)
     assert (len(kept), len(listed)) == (tally["kept"], tally["rejected"])
@@ -244,7 +206,7 @@ def test_good_rows_among_bad_ones_are_kept_unchanged_and_the_bad_ones_listed(sou
         assert read_doc_ids(out / "doc_ids.txt") == [doc_id for doc_id, _ in passages.kept]
         assert [(q.query_id, q.text) for q in read_queries(out / "queries.train.jsonl")] == queries.kept
         assert [(q.query_id, q.doc_id, q.grade) for q in read_qrels(out / "qrels.train.tsv")] == pairs
-        listed = [json.loads(line) for line in (out / "rejected.jsonl").read_bytes().splitlines()]
+        listed = rejected_rows(out)
     for path, rows in zip(contents, (passages, queries, judgements), strict=True):
         name = Path(path).name
         tally = counts["files"][name]

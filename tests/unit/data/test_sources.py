@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from pathlib import Path
 
 import pytest
+from bad_rows import refuse_and_skip
 from hypothesis import given
 from hypothesis import strategies as st
 from own_collections import SPLITS, files_of, write_beir, write_tsv
@@ -24,7 +26,7 @@ from condenser.data.records import (
 )
 from condenser.data.sources.hub_text import Part
 from condenser.data.sources.msmarco import TRIPLES
-from condenser.settings import Settings, Texts
+from condenser.settings import Settings
 from configs import sources
 
 
@@ -50,32 +52,25 @@ def test_a_tsv_folder_keeps_quotes_na_and_line_separators_as_they_are(tmp_path):
     assert [passage.text for passage in read_passages(tmp_path / "out" / "collection.jsonl")] == texts
 
 
-def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_path):
-    for write in (write_tsv, write_beir):
-        plain = write(tmp_path / "plain")
-        crlf = write(tmp_path / "crlf")
-        for file in sources.local_files(crlf):
-            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-        sources.collect(tmp_path / "from plain", {}, plain)
-        counts = sources.collect(tmp_path / "from crlf", {}, crlf)
-        assert files_of(tmp_path / "from crlf") == files_of(tmp_path / "from plain")
-        for tally in counts["files"].values():
-            assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_path, write):
+    plain, crlf = write(tmp_path / "plain"), write(tmp_path / "crlf")
+    for file in sources.local_files(crlf):
+        file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+    sources.collect(tmp_path / "from plain", {}, plain)
+    counts = sources.collect(tmp_path / "from crlf", {}, crlf)
+    assert files_of(tmp_path / "from crlf") == files_of(tmp_path / "from plain")
+    for tally in counts["files"].values():
+        assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
 
 
-def packed(settings: dict, *, rename: bool) -> None:
-    """Make each file of a data set gzip, under its own name or with `.gz` behind it."""
-    for file in sources.local_files(settings):
+@pytest.mark.parametrize(("write", "rename"), [(write_tsv, True), (write_beir, True), (write_beir, False)])
+def test_gzip_files_are_read_as_plain_ones_whatever_their_names(tmp_path, write, rename):
+    plain, gzipped = write(tmp_path / "plain"), write(tmp_path / "gzipped")
+    for file in sources.local_files(gzipped):
         content = gzip.compress(file.read_bytes())
         file.unlink()
         (file.with_name(f"{file.name}.gz") if rename else file).write_bytes(content)
-
-
-@pytest.mark.parametrize("rename", [True, False])
-@pytest.mark.parametrize("write", [write_tsv, write_beir])
-def test_gzip_files_are_read_as_plain_ones_whatever_their_names(tmp_path, write, rename):
-    plain, gzipped = write(tmp_path / "plain"), write(tmp_path / "gzipped")
-    packed(gzipped, rename=rename)
     sources.check_local_files({"mine": gzipped})
     assert [file.suffix == ".gz" for file in sources.local_files(gzipped)] == [rename] * len(
         sources.local_files(plain)
@@ -99,11 +94,11 @@ def test_a_title_that_is_null_is_no_title(tmp_path):
 
 
 def test_texts_that_occur_again_under_other_ids_are_kept_counted_and_said(tmp_path, caplog):
-    rows = "d1\tsame\nd2\tsame\nd3\tother\nd4\tsame\n"
+    """A text under another title is another text."""
+    rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\nd4\ta\tb c\nd5\ta\tb c\n"
     counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
-    assert (counts["passages"], counts["repeated_texts"]) == (4, 2)
-    assert json.loads((tmp_path / "out" / "counts.json").read_text())["repeated_texts"] == 2
-    assert "passages with the title and text of an earlier one: 2 of 4" in caplog.text
+    assert (counts["passages"], counts["repeated_texts"]) == (5, 2)
+    assert "passages with the title and text of an earlier one: 2 of 5" in caplog.text
 
 
 def test_a_query_that_is_a_text_of_the_collection_is_marked_unless_its_text_is_judged_relevant(tmp_path):
@@ -117,18 +112,10 @@ def test_a_query_that_is_a_text_of_the_collection_is_marked_unless_its_text_is_j
         "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nb\tb\t1\nb\ta\t1\n",
     }
     counts = sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **files))
-    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.train.jsonl")] == [
-        True,
-        False,
-    ]
-    assert [query.in_collection for query in read_queries(tmp_path / "out/queries.dev.jsonl")] == [False]
+    for split, marked in (("train", [True, False]), ("dev", [False])):
+        queries = read_queries(tmp_path / "out" / f"queries.{split}.jsonl")
+        assert [query.in_collection for query in queries] == marked
     assert counts["queries_in_collection"] == {"train": 1}
-
-
-def test_a_text_under_another_title_is_another_text(tmp_path, caplog):
-    rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\n"
-    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
-    assert "repeated_texts" not in counts and "earlier one" not in caplog.text
 
 
 def test_a_folder_of_texts_without_files_is_named_by_its_data_set(tmp_path):
@@ -139,72 +126,100 @@ def test_a_folder_of_texts_without_files_is_named_by_its_data_set(tmp_path):
 
 def test_three_columns_are_id_title_and_text(tmp_path):
     collection = "d1\tT\tfirst\nd2\t\tsecond\nd3\tT3\tthird\n"
-    sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=collection))
+    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=collection))
+    assert "repeated_texts" not in counts
     assert list(read_passages(tmp_path / "out" / "collection.jsonl"))[:2] == [
         Passage("d1", "T", "first"),
         Passage("d2", "", "second"),
     ]
 
 
-BAD = [
-    (
-        {"collection_tsv": "d1\ta\nd2\tT\tb\n"},
-        "collection.tsv:2: expected 2 tab-separated columns (id, text), got 3",
-    ),
-    (
-        {"collection_tsv": "d1\tT\ta\nd2\tb\n"},
-        "collection.tsv:2: expected 3 tab-separated columns (id, title, text)",
-    ),
-    (
-        {"collection_tsv": "d1\ta\tb\tc\n"},
-        "collection.tsv:1: expected 2 or 3 tab-separated columns (id, text or id, title, text), got 4",
-    ),
-    ({"collection_tsv": "d1\ta\rd2\tb\rd3\tc"}, "collection.tsv:1: expected 2 or 3 tab-separated columns"),
-    ({"queries_dev_tsv": "q\x08\ta\n"}, "queries.dev.tsv:1: expected a query id without control characters"),
-    ({"collection_tsv": b"\x1f\x8b\x08\0\n"}, "collection.tsv: expected a complete archive, got a damaged"),
-    ({"collection_tsv": b"\x28\xb5\x2f\xfd\n"}, "collection.tsv:1: expected UTF-8 text, got the byte 0xb5"),
-    (
-        {"queries_train_tsv": "q1\ta\tb\n"},
-        "queries.train.tsv:1: expected 2 tab-separated columns (id, text), got 3",
-    ),
-    (
-        {"queries_train_tsv": "q 1\ta\n"},
-        "queries.train.tsv:1: expected a query id without white space, got 'q 1'",
-    ),
-    ({"queries_train_tsv": "q2\ta\n"}, "qrels.train.tsv:1: expected the id of a query that was kept, got"),
-    (
-        {"qrels_train_tsv": "q1 0 d1 1 bm25\n"},
-        "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
-    ),
-    ({"qrels_train_tsv": "q1 0 d1 0\nq2 0 d2 0\n"}, "qrels.train.tsv: expected a judgement above grade 0"),
-    ({"collection_tsv": "d1\ta\nd2\n"}, "collection.tsv:2: expected 2 tab-separated columns"),
-    ({"collection_tsv": "d1\ta\nd1\tb\n"}, "collection.tsv:2: expected unique passage ids, got 'd1' again"),
-    ({"collection_tsv": "d1\ta\nd 2\tb\n"}, "collection.tsv:2: expected a passage id without white space"),
-    ({"collection_tsv": "d1\t \n"}, "collection.tsv:1: expected a passage text that is not empty"),
-    ({"collection_tsv": b"d1\ta\nd2\t\xe9\n"}, "collection.tsv:2: expected UTF-8 text, got the byte 0xe9"),
-    ({"collection_tsv": b"d1\ta\0b\n"}, "collection.tsv:1: expected a passage text without NUL"),
-    ({"collection_tsv": ""}, "collection.tsv: expected passages, got none"),
-    ({"qrels_train_tsv": "q1 0 d9 1\n"}, "qrels.train.tsv:1: expected the id of a passage of the collection"),
-    ({"qrels_train_tsv": "q1 0 d1 1\nq9 0 d1 1\n"}, "qrels.train.tsv:2: expected the id of a query"),
-    ({"qrels_train_tsv": "q1 0 d1 1\nq1 0 d1 2\n"}, "qrels.train.tsv:2: expected grade 1 as above"),
-    ({"queries_train_tsv": "q1\ta\nq1\tb\n"}, "queries.train.tsv:2: expected unique query ids"),
-    ({"queries_train_tsv": "q1\t\n"}, "queries.train.tsv:1: expected a query text that is not empty"),
+REJECTED = " 2 rows were rejected: bad_rows: strict shows the first one."
+HEADER = "query-id\tcorpus-id\tscore\n"
+BAD_TSV = [  # a line that stands before the last one of a good file, and what was expected in its place
+    ("collection.tsv", "no tab", "2 tab-separated columns (id, text), got 1 in 'no tab'. Is it"),
+    ("collection.tsv", "d4\tT\ttext", "2 tab-separated columns (id, text), got 3"),
+    ("collection.tsv", "d1\tx", "unique passage ids, got 'd1' again. Remove one of the"),
+    ("collection.tsv", "d 4\tx", "a passage id without white space"),
+    ("collection.tsv", "d4\t ", "a passage text that is not empty"),
+    ("collection.tsv", b"d4\t\xe9", "UTF-8 text, got the byte 0xe9"),
+    ("queries.train.tsv", "q4\ta\tb", "2 tab-separated columns (id, text), got 3"),
+    ("queries.train.tsv", "q 4\ta", "a query id without white space, got 'q 4'. Give every row"),
+    ("queries.train.tsv", "q1\ta", "unique query ids, got 'q1' again"),
+    ("queries.train.tsv", "q4\t", "a query text that is not empty"),
+    ("qrels.train.tsv", "q1 0 d1 1 bm25", "4 columns (query_id 0 doc_id grade), got 5"),
+    ("qrels.train.tsv", "q1 0 gone 1", "the id of a passage of the collection, got 'gone'. Do both"),
+    ("qrels.train.tsv", "gone 0 d1 1", "the id of a query that was kept, got 'gone'. Is the query"),
+    ("qrels.train.tsv", "q1 0 d1 2", "grade 1 as above for query 'q1' and passage 'd1', got grade"),
+]
+BAD_BEIR = [
+    ("corpus.jsonl", '{"_id": "d1", "text": "x"}', "unique passage ids"),
+    ("corpus.jsonl", '{"_id": "d4", "text": "x", "text": "y"}', "each key once in an object"),
+    ("corpus.jsonl", '{"_id": "d4", "text": ["x"]}', "a string in \"text\", got ['x']. Write it as one"),
+    ("corpus.jsonl", '{"_id": 5, "text": "x"}', 'a string in "_id", got 5'),
+    ("corpus.jsonl", '{"id": "d4", "text": "x"}', 'a field "_id", got only '),
+    ("corpus.jsonl", '{"_id": "d4", "text": null}', 'a string in "text", got null. Add a text'),
+    ("corpus.jsonl", '{"_id": "d4", "title": 7, "text": "x"}', 'a string in "title", got 7. Put it in'),
+    ("corpus.jsonl", '{"_id": "d4", "text": "x"} {}', "one JSON object"),
+    ("queries.jsonl", '{"_id": "q4", "text": " "}', "a query text that is not empty"),
+    ("queries.jsonl", '{"_id": "q4", "text": "x", "answers": null}', "a list of strings in"),
+    ("qrels/dev.tsv", "q2\td2", "3 tab-separated columns (query-id, corpus-id, score), got 2"),
+    ("qrels/dev.tsv", "q2\td2\t0.5", "an integer grade, got '0.5'"),
 ]
 
 
-@pytest.mark.parametrize(("files", "message"), BAD)
-def test_a_bad_row_ends_the_work_with_file_and_line_and_leaves_no_file(tmp_path, files, message):
-    described = write_tsv(tmp_path / "in", **files)
+@pytest.mark.parametrize(
+    ("write", "file", "line", "expected"),
+    [*((write_tsv, *row) for row in BAD_TSV), *((write_beir, *row) for row in BAD_BEIR)],
+)
+def test_a_bad_row_is_refused_with_file_and_line_or_left_out_and_nothing_else_changes(
+    tmp_path, write, file, line, expected
+):
+    settings = write(tmp_path / "in")
+    sources.collect(tmp_path / "good", {}, settings)
+    *lines, last = (tmp_path / "in" / file).read_bytes().splitlines()
+    bad = line if isinstance(line, bytes) else line.encode()
+    (tmp_path / "in" / file).write_bytes(b"\n".join([*lines, bad, last]))
+    number = len(lines) + 1
+    message = f"{tmp_path}/in/{file}:{number}: expected {expected}"
+    counts, listed = refuse_and_skip(tmp_path / "out", {}, settings, message)
+    name = Path(file).name
+    assert listed == [(name, number)] and counts["files"][name]["rejected"] == 1
+    assert files_of(tmp_path / "out", "rejected.jsonl") == files_of(tmp_path / "good", "rejected.jsonl")
+
+
+NO_ROWS = " to null if there are none."
+NO_HEADER = "dev.tsv:1: expected the header query-id corpus-id score, tab-separated, got '"
+REFUSED_TSV = [  # content of a whole file, begin and end of the message
+    ("collection_tsv", "", "collection.tsv: expected passages, got none", "the right file?"),
+    ("collection_tsv", b"\x1f\x8b\x08\0\n", "collection.tsv: expected a complete archive", ""),
+    ("collection_tsv", "one\ntwo\n", "collection.tsv: expected passages, got none", REJECTED),
+    ("queries_dev_tsv", "\n\n", "queries.dev.tsv: expected queries of the split 'dev', ", NO_ROWS),
+    ("queries_dev_tsv", "q3\n", "expected queries with judgements in the split 'dev', got none", ""),
+    ("qrels_train_tsv", "", "qrels.train.tsv: expected judgements of the split 'train', ", NO_ROWS),
+    ("qrels_train_tsv", "q1 0 d1 0", "qrels.train.tsv: expected a judgement above grade 0 in ", ""),
+]
+REFUSED_BEIR = [
+    ("queries.jsonl", "", "queries.jsonl: expected queries of the split 'train' and 'dev',", NO_ROWS),
+    ("qrels/dev.tsv", HEADER, "dev.tsv: expected judgements of the split 'dev', got a file", NO_ROWS),
+    ("qrels/dev.tsv", "", f"{NO_HEADER}'", ""),
+    ("qrels/dev.tsv", "q2\td2\t1\n", f"{NO_HEADER}q2", ""),
+    ("qrels/dev.tsv", "query-id 0 corpus-id score\n", NO_HEADER, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("write", "file", "content", "begin", "end"),
+    [*((write_tsv, *row) for row in REFUSED_TSV), *((write_beir, *row) for row in REFUSED_BEIR)],
+)
+def test_a_file_of_which_nothing_can_be_used_is_refused_also_where_bad_rows_are_skipped(
+    tmp_path, write, file, content, begin, end
+):
+    described = write(tmp_path / "in", **{file: content}) | {"bad_rows": "skip"}
     with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         sources.collect(tmp_path / "out", {}, described)
-    assert message in str(caught.value)
+    assert begin in str(caught.value) and str(caught.value).endswith(end)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_a_query_whose_only_judgement_is_rejected_is_not_written(tmp_path):
-    described = write_tsv(tmp_path / "in", qrels_train_tsv="q1 0 d1 1\nq2 0 gone 1\n") | {"bad_rows": "skip"}
-    sources.collect(tmp_path / "out", {}, described)
-    assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.train.jsonl")] == ["q1"]
 
 
 def test_a_query_judged_irrelevant_alone_is_kept_beside_others(tmp_path):
@@ -240,147 +255,50 @@ def test_an_evaluation_query_with_the_text_of_a_train_query_is_counted(tmp_path)
     assert counts["queries_shared_by_splits"] == {"dev+train": 2}
 
 
-def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path):
-    more = {"queries_late_tsv": "q2\tsecond?\n", "qrels_late_tsv": "q2 0 d1 1\n"}
-    in_beir = {"qrels/late.tsv": HEADER + "q2\td1\t1\nq1\td2\t1\n"}
-    of_tsv, of_beir = write_tsv(tmp_path / "tsv", **more), write_beir(tmp_path / "beir", **in_beir)
-    for settings, shared in (
-        (of_tsv, {"late+train": 1}),
-        (of_beir, {"dev+late": 1, "late+train": 1}),
-    ):
-        settings["other_eval_splits"] = ["late"]
-        assert sources.splits(settings) == ["train", "dev", "late"]
-        assert sources.eval_splits(settings) == ["dev", "late"]
-        sources.check_local_files({"mine": settings})
-        out = tmp_path / f"from {settings['source']}"
-        counts = sources.collect(out, {}, settings)
-        assert counts["queries_shared_by_splits"] == shared
-        assert counts["queries"]["late"] == len(list(read_queries(out / "queries.late.jsonl")))
-        assert Qrel("q2", "d1", 1) in list(read_qrels(out / "qrels.late.tsv"))
-        assert sources.has_more_splits(settings)
-    assert not sources.has_more_splits({"source": "pydoc"})
+LATE_TSV = {"queries_late_tsv": "q2\tsecond?\n", "qrels_late_tsv": "q2 0 d1 1\n"}
+LATE_BEIR = {"qrels/late.tsv": f"{HEADER}q2\td1\t1\nq1\td2\t1\n"}
 
 
-def test_a_beir_judgement_file_without_header_is_refused_rather_than_robbed_of_a_row(tmp_path):
-    described = write_beir(tmp_path / "in", **{"qrels/dev.tsv": "q2\td2\t1\n"}) | {"bad_rows": "skip"}
-    with pytest.raises(ValueError, match=r"dev\.tsv:1: expected the header query-id corpus-id score"):
-        sources.collect(tmp_path / "out", {}, described)
+@pytest.mark.parametrize(
+    ("write", "files", "shared"),
+    [(write_tsv, LATE_TSV, {"late+train": 1}), (write_beir, LATE_BEIR, {"dev+late": 1, "late+train": 1})],
+)
+def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path, write, files, shared):
+    settings, out = write(tmp_path / "in", **files) | {"other_eval_splits": ["late"]}, tmp_path / "out"
+    assert sources.splits(settings) == ["train", "dev", "late"]
+    assert sources.eval_splits(settings) == ["dev", "late"]
+    assert sources.has_more_splits(settings) and not sources.has_more_splits({"source": "pydoc"})
+    sources.check_local_files({"mine": settings})
+    counts = sources.collect(out, {}, settings)
+    assert counts["queries_shared_by_splits"] == shared
+    assert counts["queries"]["late"] == len(list(read_queries(out / "queries.late.jsonl")))
+    assert Qrel("q2", "d1", 1) in list(read_qrels(out / "qrels.late.tsv"))
 
 
-HEADER = "query-id\tcorpus-id\tscore\n"
-BAD_BEIR = [
-    (
-        "corpus.jsonl",
-        '{"_id": "d1", "text": "a"}\n{"_id": "d1", "text": "b"}\n',
-        "2: expected unique passage ids",
-    ),
-    ("corpus.jsonl", '{"_id": "d 1", "text": "a"}\n', "1: expected a passage id without white space"),
-    (
-        "corpus.jsonl",
-        '{"_id": "d1", "text": "one", "text": "OTHER"}\n',
-        "1: expected each key once in an object, got 'text' again",
-    ),
-    (
-        "corpus.jsonl",
-        '{"_id": "d1", "text": ["a"]}\n',
-        "1: expected a string in \"text\", got ['a']. Write it as one text.",
-    ),
-    ("corpus.jsonl", '{"_id": 5, "text": "a"}\n', '1: expected a string in "_id", got 5'),
-    ("corpus.jsonl", '{"id": "5", "text": "a"}\n', '1: expected a field "_id"'),
-    (
-        "corpus.jsonl",
-        '{"_id": "5", "text": null}\n',
-        '1: expected a string in "text", got null. Add a text, or remove the row.',
-    ),
-    (
-        "corpus.jsonl",
-        '{"_id": "5", "title": 7, "text": "a"}\n',
-        '1: expected a string in "title", got 7. Put it in quotation marks.',
-    ),
-    ("corpus.jsonl", '{"_id": "5", "text": "a\\ud800"}\n', "1: expected a passage text in valid Unicode"),
-    ("corpus.jsonl", b'{"_id": "d1", "text": "\xe9"}\n', "1: expected UTF-8 text, got the byte 0xe9"),
-    ("corpus.jsonl", '{"_id": "d1", "text": "a\\u0000"}\n', "1: expected a passage text without NUL"),
-    ("corpus.jsonl", '{"_id": "d1", "text": "a"} {"_id": "d2"}\n', "1: expected one JSON object"),
-    ("queries.jsonl", '{"_id": "q1", "text": " "}\n', "1: expected a query text that is not empty"),
-    ("queries.jsonl", '{"_id": "q1", "text": "a"}\n' * 2, "2: expected unique query ids"),
-    (
-        "queries.jsonl",
-        '{"_id": "q1", "text": "a", "answers": null}\n',
-        '1: expected a list of strings in "answers"',
-    ),
-    ("qrels/dev.tsv", "", "1: expected the header query-id corpus-id score, tab-separated, got ''"),
-    ("qrels/dev.tsv", "q2 0 d2 1\nq2 d2 1\n", "2: expected 4 columns (query_id 0 doc_id grade), got 3"),
-    ("qrels/dev.tsv", "query-id 0 corpus-id score\n", "1: expected the header query-id corpus-id score"),
-    (
-        "qrels/dev.tsv",
-        f"{HEADER}q2\td2\n",
-        "2: expected 3 tab-separated columns (query-id, corpus-id, score), got 2",
-    ),
-    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected an integer grade, got '0.5'"),
-    ("qrels/dev.tsv", f"{HEADER}q2\td9\t1\n", "2: expected the id of a passage of the collection, got 'd9'"),
-    (
-        "qrels/dev.tsv",
-        f"{HEADER}q2\td2\t1\nq9\td2\t1\n",
-        "3: expected the id of a query that was kept, got 'q9'",
-    ),
-    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0\n", " expected a judgement above grade 0 in the split 'dev'"),
-]
-EMPTY = [
-    (write_beir, "qrels/dev.tsv", HEADER, "dev.tsv: expected judgements of the split 'dev', got a file"),
-    (write_beir, "queries.jsonl", "", "queries.jsonl: expected queries of the split 'train' and 'dev',"),
-    (write_tsv, "qrels_train_tsv", "", "qrels.train.tsv: expected judgements of the split 'train', "),
-    (write_tsv, "queries_dev_tsv", "\n\n", "queries.dev.tsv: expected queries of the split 'dev', got "),
-]
-
-
-@pytest.mark.parametrize("bad_rows", ["strict", "skip"])
-@pytest.mark.parametrize(("write", "file", "content", "message"), EMPTY)
-def test_a_file_of_a_split_without_rows_is_named(tmp_path, write, file, content, message, bad_rows):
-    described = write(tmp_path / "in", **{file: content}) | {"bad_rows": bad_rows}
-    with pytest.raises(ValueError, match=r"^[^\n]+ to null if there are none\.$") as caught:
-        sources.collect(tmp_path / "out", {}, described)
-    assert str(caught.value).startswith(message)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.parametrize(("file", "content", "message"), BAD_BEIR)
-def test_a_bad_row_of_a_beir_folder_ends_the_work_in_the_same_way(tmp_path, file, content, message):
-    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
-        sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **{file: content}))
-    assert f"{file}:{message}" in str(caught.value)
-    assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_old_files_stay_when_the_new_ones_fail(tmp_path):
+def test_new_files_replace_the_old_ones_alone_and_only_together(tmp_path):
     sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in"))
+    (tmp_path / "out" / "notes.txt").write_text("mine")
     before = files_of(tmp_path / "out")
     with pytest.raises(ValueError, match="unique"):
         sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv="d1\ta\nd1\ta\n"))
     assert files_of(tmp_path / "out") == before
+    sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", queries_dev_tsv="q3\tother?\n"))
+    changed = {name for name, content in files_of(tmp_path / "out").items() if content != before[name]}
+    assert changed == {"queries.dev.jsonl"}
 
 
-def test_the_files_that_are_read_are_declared_and_each_must_be_there_before_anything_runs(tmp_path):
-    for described in (write_tsv(tmp_path / "tsv"), write_beir(tmp_path / "beir")):
-        for file in sources.local_files(described):
-            kept = file.read_bytes()
-            file.unlink()
-            with pytest.raises(
-                ValueError, match=r"^datasets\.mine\.path: expected the file .*, found none"
-            ) as one:
-                sources.check_local_files({"mine": described})
-            assert str(file) in str(one.value)
-            with pytest.raises(FileNotFoundError, match=file.name):
-                sources.collect(tmp_path / "out", {}, described)
-            file.write_bytes(kept)
-        sources.check_local_files({"mine": described})
-        sources.collect(tmp_path / "out", {}, described)
-
-
-def test_files_that_are_not_the_sources_stay_in_the_folder(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "notes.txt").write_text("mine")
-    sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in"))
-    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_the_files_that_are_read_are_declared_and_each_must_be_there_before_anything_runs(tmp_path, write):
+    described = write(tmp_path / "in")
+    for file in sources.local_files(described):
+        kept = file.read_bytes()
+        file.unlink()
+        with pytest.raises(ValueError, match=rf"^datasets\.mine\.path: expected the file {file}, found none"):
+            sources.check_local_files({"mine": described})
+        with pytest.raises(FileNotFoundError, match=file.name):
+            sources.collect(tmp_path / "out", {}, described)
+        file.write_bytes(kept)
+    sources.check_local_files({"mine": described})
 
 
 def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
@@ -406,14 +324,17 @@ def test_official_negatives_are_those_of_the_system_that_a_data_set_names():
     assert sources.example_files({"source": "beir"}, "bm25") == []
 
 
-def test_texts_without_queries_have_no_splits():
-    assert sources.splits({"source": "hub_text", "parts": []}) == []
-    assert sources.splits({"source": "beir", "eval_split": None, "train_split": None}) == []
-    assert sources.splits({"source": "beir", "eval_split": "test", "train_split": None}) == ["test"]
-    assert sources.splits({"source": "beir", "eval_split": "test", "train_split": "train"}) == [
-        "train",
-        "test",
-    ]
+@pytest.mark.parametrize(
+    ("settings", "splits"),
+    [
+        ({"source": "hub_text", "parts": []}, []),
+        ({"source": "beir", "eval_split": None, "train_split": None}, []),
+        ({"source": "beir", "eval_split": "test", "train_split": None}, ["test"]),
+        ({"source": "beir", "eval_split": "test", "train_split": "train"}, ["train", "test"]),
+    ],
+)
+def test_a_split_that_is_null_is_none(settings, splits):
+    assert sources.splits(settings) == splits
 
 
 @pytest.mark.parametrize("write", [write_beir, write_tsv])
@@ -452,11 +373,6 @@ def test_an_id_set_is_a_set(values):
     assert all((str(number) in ids) == (str(number) in truth) for number in range(50))
 
 
-def test_an_unknown_policy_for_bad_rows_is_refused():
-    with pytest.raises(ValueError, match=r"bad_rows\n.*'strict' or 'skip'.*'ignore'"):
-        Texts(source="beir", bad_rows="ignore")
-
-
 @pytest.mark.parametrize(
     ("write", "first"), [(write_beir, "1 of 2 rows (50 %)"), (write_tsv, "1 of 3 rows (33 %)")]
 )
@@ -483,47 +399,24 @@ def refused(tmp_path, **files) -> str:
     return str(caught.value)
 
 
-def test_the_first_bad_row_is_named_and_those_below_it_are_counted_by_kind(tmp_path):
-    rows = "d1\tfirst\nno tab\nd2\tsecond\nd3\n" + "d1\tagain\n" * 39 + "d2\tagain\n" + "d4\t\n"
-    said = refused(tmp_path, collection_tsv=rows)
-    assert "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. " in said
-    assert said.endswith(" And 42 more bad rows of 3 kinds in this file; bad_rows: skip leaves them out.")
-    described = write_tsv(tmp_path / "in", collection_tsv=rows + "d3\tthird\n") | {"bad_rows": "skip"}
-    assert sources.collect(tmp_path / "out", {}, described)["rejected"] == 43
+MORE_BAD = "d1\tfirst\nno tab\nd2\tsecond\nd3\n" + "d1\tagain\n" * 39 + "d2\tagain\nd4\t\n"
+OF_NO_PASSAGE = "q1 0 d1 1\nq1 0 d7 1\nq1 0 d1 2\nq1 0 d1 1\nq2 0 d2 1\nq2 0 d2 3\n"
+OF_NO_QUERY = "q1 0 d1 1\nq8 0 d1 1\nq9 0 d2 1\nq2 0 d2 1\n"
 
 
 @pytest.mark.parametrize(
-    ("files", "said"),
+    ("file", "rows", "message", "more"),
     [
-        ({"collection_tsv": "d1\ta\nd1\tb\nd2\tc\nd3\td\n"}, "got 'd1' again. Remove one of the"),
-        (
-            {"qrels_train_tsv": "q1 0 d1 1\nq1 0 gone 1\n"},
-            "got 'gone'. Do both files belong to the",
-        ),
-        (
-            {"qrels_train_tsv": "q1 0 d1 1\ngone 0 d1 1\n"},
-            "got 'gone'. Is the query in the file of",
-        ),
-        ({"queries_dev_tsv": "q3\tb\nq 3\ta\n"}, "got 'q 3'. Give every row its own id."),
+        ("collection_tsv", MORE_BAD, "2 tab-separated columns (id, text)", "42 more bad rows of 3 kinds"),
+        ("qrels_train_tsv", OF_NO_PASSAGE, "the id of a passage", "2 more bad rows of 1 kind"),
+        ("qrels_train_tsv", OF_NO_QUERY, "the id of a query", "1 more bad row of 1 kind"),
     ],
 )
-def test_a_single_bad_row_says_how_to_leave_it_out(tmp_path, files, said):
-    message = refused(tmp_path, **files)
-    assert said in message and message.endswith(" bad_rows: skip leaves it out.")
-    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", **files) | {"bad_rows": "skip"})
-    assert counts["rejected"] == 1
-
-
-@pytest.mark.parametrize(
-    ("rows", "more"),
-    [
-        ("q1 0 d1 1\nq1 0 d7 1\nq1 0 d1 2\nq1 0 d1 1\nq2 0 d2 1\nq2 0 d2 3\n", "2 more bad rows of 1 kind"),
-        ("q1 0 d1 1\nq8 0 d1 1\nq9 0 d2 1\nq2 0 d2 1\n", "1 more bad row of 1 kind"),
-    ],
-)
-def test_bad_judgements_are_counted_too(tmp_path, rows, more):
-    said = refused(tmp_path, qrels_train_tsv=rows)
-    assert "qrels.train.tsv:2: expected the id of a " in said
+def test_the_first_bad_row_is_named_and_those_below_it_are_counted_by_kind(
+    tmp_path, file, rows, message, more
+):
+    said = refused(tmp_path, **{file: rows})
+    assert f"{file.replace('_', '.')}:2: expected {message}" in said
     assert said.endswith(f" And {more} in this file; bad_rows: skip leaves them out.")
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_rows import refuse_and_skip
 from pydantic import ValidationError
 
 from condenser.data import archives
@@ -47,13 +47,47 @@ QUESTIONS = [
 ASKED = answers(
     [("big little lies season 2 how many", ["seven"]), ('who sang "my way"', ["Frank Sinatra", "Ol' Eyes"])]
 )
-ROWS = {"psgs_w100.tsv.gz": 5, "biencoder-nq-train.json.gz": 4, "nq-test.qa.csv": 2}
-FILES = {"psgs_w100.tsv.gz": PASSAGES, "biencoder-nq-train.json.gz": QUESTIONS, "nq-test.qa.csv": ASKED}
+PSGS, TRAIN, TEST = "psgs_w100.tsv.gz", "biencoder-nq-train.json.gz", "nq-test.qa.csv"
+ROWS = {PSGS: 5, TRAIN: 4, TEST: 2}
+FILES = {PSGS: PASSAGES, TRAIN: QUESTIONS, TEST: ASKED}
+PAQ = "PAQ.dpr.train.neg1.jsonl.zip"
+PAIRS = [
+    question("who is a prophet", ["Aaron"], [context("1", key="id"), context("4", key="id")],
+             [context("5", key="id")]),
+    question("nothing is relevant", ["x"], [], [context("5")]),
+    {key: value for key, value in question("where is paris", [], [{**context("3"), "passage_id": 3}],
+     [context("3"), context("2")]).items() if key != "answers"},
+    question("no negative", ["NA"], [context("2")], []),
+]  # fmt: skip
+PAQ_LINES = "".join(f"{json.dumps(pair)}\n" for pair in PAIRS)
 
 
-def settings(**others: Any) -> dict[str, Any]:
-    given = {"source": "dpr", "name": "nq", **{key: others.pop(key) for key in list(others) if key != "rows"}}
-    return {**dpr.Settings(**given).model_dump(), "official_rows": others.get("rows", ROWS)}
+def settings(*, rows: dict[str, int] = ROWS, **others: Any) -> dict[str, Any]:
+    given = dpr.Settings(**{"source": "dpr", "name": "nq", **others})
+    return {**given.model_dump(), "official_rows": rows}
+
+
+def paq(**others: Any) -> dict[str, Any]:
+    return settings(name="paq", eval_split=None, rows={PSGS: 5}, **others)
+
+
+def make_examples(file: Path, **options: Any) -> dict[str, int]:
+    """Write the examples that a file gives of what was collected beside it."""
+    folder = file.parent
+    return dpr.make_examples(
+        {file.name: file}, folder / "out/queries.train.jsonl", folder / "out/qrels.train.tsv",
+        folder / "examples.jsonl",
+        **{"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options},
+    )  # fmt: skip
+
+
+def examples_of(file: Path, **options: Any) -> tuple[list[TrainExample], dict[str, int]]:
+    counts = make_examples(file, **options)
+    return list(read_examples(file.with_name("examples.jsonl"))), counts
+
+
+def ids_of(folder: Path, split: str) -> list[str]:
+    return [query.query_id for query in read_queries(folder / f"queries.{split}.jsonl")]
 
 
 def test_the_files_make_passages_questions_and_judgements(tmp_path: Path) -> None:
@@ -80,10 +114,10 @@ def test_the_files_make_passages_questions_and_judgements(tmp_path: Path) -> Non
     ]
     assert (out / "qrels.test.tsv").read_bytes() == b""
     assert counts["files"] == {
-        "psgs_w100.tsv.gz": {"rows": 5, "kept": 5, "rejected": 0},
-        "biencoder-nq-train.json.gz": {"rows": 4, "kept": 3, "rejected": 0, "without_positives": 1},
-        "biencoder-nq-train.json.gz positive_ctxs": {"rows": 3, "kept": 3, "rejected": 0},
-        "nq-test.qa.csv": {"rows": 2, "kept": 2, "rejected": 0},
+        PSGS: {"rows": 5, "kept": 5, "rejected": 0},
+        TRAIN: {"rows": 4, "kept": 3, "rejected": 0, "without_positives": 1},
+        f"{TRAIN} positive_ctxs": {"rows": 3, "kept": 3, "rejected": 0},
+        TEST: {"rows": 2, "kept": 2, "rejected": 0},
     }
     assert counts["queries"] == {"train": 3, "test": 2} and counts["qrels"] == {"train": 3, "test": 0}
 
@@ -96,21 +130,14 @@ def test_all_positives_are_judged_where_they_are_asked_for(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "split", "file", "key"),
-    [
-        ("tqa", "dev", "biencoder-trivia-dev.json.gz", "psg_id"),
-        ("squad", "dev", "biencoder-squad1-dev.json.gz", "psg_id"),
-    ],
+    ("name", "file"), [("tqa", "biencoder-trivia-dev.json.gz"), ("squad", "biencoder-squad1-dev.json.gz")]
 )
-def test_triviaqa_and_squad_name_their_passages_otherwise(
-    tmp_path: Path, name: str, split: str, file: str, key: str
-) -> None:
-    raw = write(tmp_path, {
-        "psgs_w100.tsv.gz": PASSAGES, file: [question("q", ["Paris"], [context("3", key=key)], [])],
-    })  # fmt: skip
-    rows = {"psgs_w100.tsv.gz": 5, "biencoder-trivia-dev.json.gz": 1}
-    only = settings(name=name, train_split=None, eval_split=split, rows=rows)
-    assert sources.raw_files(only) == ["psgs_w100.tsv.gz", file]
+def test_triviaqa_and_squad_name_their_passages_otherwise(tmp_path: Path, name: str, file: str) -> None:
+    questions = [question("q", ["Paris"], [context("3", key="psg_id")], [])]
+    raw = write(tmp_path, {PSGS: PASSAGES, file: questions})
+    rows = {PSGS: 5, "biencoder-trivia-dev.json.gz": 1}
+    only = settings(name=name, train_split=None, eval_split="dev", rows=rows)
+    assert sources.raw_files(only) == [PSGS, file]
     counts = sources.collect(tmp_path / "out", raw, only)
     assert counts["qrels"] == {"dev": 1}
     assert list(read_qrels(tmp_path / "out" / "qrels.dev.tsv")) == [Qrel("dev-0", "3", 1)]
@@ -118,103 +145,97 @@ def test_triviaqa_and_squad_name_their_passages_otherwise(
 
 def test_without_splits_it_is_texts_alone(tmp_path: Path) -> None:
     texts = settings(train_split=None, eval_split=None)
-    counts = sources.collect(tmp_path / "out", write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES}), texts)
+    counts = sources.collect(tmp_path / "out", write(tmp_path, {PSGS: PASSAGES}), texts)
     assert counts["passages"] == 5 and counts["queries"] == {}
     assert sources.example_files(texts, "bm25") == []
 
 
-BAD = [
-    ("psgs_w100.tsv.gz", PASSAGES.replace("id\ttext", "text\tid"), ":1: expected the header id text title"),
-    ("psgs_w100.tsv.gz", PASSAGES + '6\t"not closed\tT\n7\ttext\tT\n', ":7: expected one row of CSV"),
-    ("psgs_w100.tsv.gz", PASSAGES + "6\ttext\n", r":7: expected 3 tab-separated columns \(id, text, title\)"),
-    ("psgs_w100.tsv.gz", PASSAGES + "5\ttext\tT\n", ":7: expected unique passage ids, got '5' again"),
-    ("biencoder-nq-train.json.gz", [*QUESTIONS, {"question": "q"}],
-     r'\d: expected a list of strings in "ans'),
-    ("biencoder-nq-train.json.gz", [*QUESTIONS, 7], ":\\d+: expected a JSON object, got 7"),
-    ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [{"title": "T"}], [])],
-     'expected passages with one of passage_id, psg_id, id in "positive_ctxs"'),
-    ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [context("99")], [])],
-     r"biencoder-nq-train.json.gz positive_ctxs:\d+: expected the id of a passage .*, got '99'"),
-    ("biencoder-nq-train.json.gz", [*QUESTIONS, question(" ", ["a"], [context("1")], [])],
-     "expected a query text that is not empty"),
-    ("nq-test.qa.csv", ASKED + "who\t['a', b]\n", ":3: expected a list of answers as Python writes it"),
-    ("nq-test.qa.csv", ASKED + "who\t__import__('os').getcwd()\n", ":3: expected a list of answers as"),
-    ("nq-test.qa.csv", ASKED + "who\t'a'\n", ":3: expected a list of answers as Python writes it, got"),
-    ("nq-test.qa.csv", ASKED + "who\n", r":3: expected 2 tab-separated columns \(question, answers\)"),
-]  # fmt: skip
+NO_ID: list[Any] = [{"title": "T", "text": "t"}]
+BAD = [  # stands before the last row of its file, and what was expected in its place
+    (PSGS, '6\t"not closed\tT', "one row of CSV in a line"),
+    (PSGS, "6\ttext", "3 tab-separated columns (id, text, title)"),
+    (PSGS, "4\ttext\tT", "unique passage ids, got '4' again"),
+    (TRAIN, {"question": "q"}, 'a list of strings in "answers"'),
+    (TRAIN, 7, "a JSON object, got 7"),
+    (TRAIN, {"question": "q", "answers": []}, 'a list in "positive_ctxs"'),
+    (TRAIN, question("q", ["a"], NO_ID, []), "passages with one of passage_id, psg_id, id in "),
+    (TRAIN, question("q", ["a"], [context("99")], []), "the id of a passage of the collection, got '99'"),
+    (TRAIN, question(" ", ["a"], [context("1")], []), "a query text that is not empty"),
+    (TEST, "who\t['a', b]", "a list of answers as Python writes it"),
+    (TEST, "who\t__import__('os').getcwd()", "a list of answers as Python writes it"),
+    (TEST, "who\t'a'", "a list of answers as Python writes it, got"),
+    (TEST, "who", "2 tab-separated columns (question, answers)"),
+    (PAQ, '{"question": "cut', "one JSON object, got "),
+    (PAQ, "7", "one JSON object, got '7'"),
+    (PAQ, json.dumps(question("q", ["a"], [context("99")], [])), "the id of a passage of the collection"),
+    (PAQ, json.dumps(question("q", ["a"], NO_ID, [])), "passages with one of "),
+    (PAQ, json.dumps(question(" ", ["a"], [context("1")], [])), "a query text that is not empty"),
+]
 
 
-@pytest.mark.parametrize(("name", "content", "message"), BAD)
-def test_a_malformed_row_is_an_error(tmp_path: Path, name: str, content: Any, message: str) -> None:
+@pytest.mark.parametrize(("name", "bad", "expected"), BAD)
+def test_a_bad_row_is_refused_with_its_line_or_left_out_and_numbered_all_the_same(
+    tmp_path: Path, name: str, bad: Any, expected: str
+) -> None:
+    content: Any = {**FILES, PAQ: PAQ_LINES}[name]
+    if isinstance(content, list):
+        line = json.dumps(content[:-1], indent=4).count("\n") + 1
+        content = [*content[:-1], bad, content[-1]]
+    else:
+        *lines, last, end = content.split("\n")
+        line, content = len(lines) + 1, "\n".join([*lines, bad, last, end])
+    given = paq() if name == PAQ else settings(rows={**ROWS, name: ROWS[name] + 1})
+    raw = write(tmp_path, {**FILES, PAQ: PAQ_LINES, name: content})
+    counts, listed = refuse_and_skip(tmp_path / "out", raw, given, f":{line}: expected {expected}")
+    assert listed[0][1] == line and len({place for _, place in listed}) == 1
+    last_of_train = "train-4" if name in (TRAIN, PAQ) else "train-3"
+    assert ids_of(tmp_path / "out", "train") == ["train-0", "train-2", last_of_train]
+    if name == PAQ:
+        assert counts["rejected_rows"] == {"queries": 1}
+        assert [one.query_id for one in examples_of(raw[PAQ])[0]] == ["train-0", "train-2"]
+    else:
+        assert ids_of(tmp_path / "out", "test") == ["test-0", "test-2" if name == TEST else "test-1"]
+
+
+NO_ANSWERS = "one\t[]\ntwo\t['  ']\n"
+NO_HEADER = PASSAGES.replace("id\ttext", "text\tid")
+REFUSED = [  # whatever `bad_rows` says
+    (PSGS, NO_HEADER, f"{PSGS}:1: expected the header id text title"),
+    (TRAIN, json.dumps(QUESTIONS, indent=4)[:-300], r"gz:\d+: expected a JSON array .* Is it the whole file"),
+    (TEST, NO_ANSWERS, "expected queries with answers in the split 'test', got none"),
+    *((name, FILES[name], f"{name}: expected the official {ROWS[name] + 1} rows") for name in FILES),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), REFUSED)
+def test_another_file_is_refused_also_where_bad_rows_are_skipped(
+    tmp_path: Path, name: str, content: Any, message: str
+) -> None:
+    rows = {**ROWS, name: ROWS[name] + ("official" in message)}
     raw = write(tmp_path, {**FILES, name: content})
-    with pytest.raises(ValueError, match=message) as caught:
-        sources.collect(tmp_path / "out", raw, settings())
-    assert "\n" not in str(caught.value)
-    assert list((tmp_path / "out").iterdir()) == []
+    with pytest.raises(ValueError, match=message):
+        sources.collect(tmp_path / "out", raw, settings(bad_rows="skip", rows=rows))
 
 
-def test_malformed_rows_can_be_skipped_and_no_id_changes(tmp_path: Path) -> None:
-    bad = question("q", ["a"], [{"title": "T"}], [])
-    raw = write(tmp_path, {
-        "psgs_w100.tsv.gz": PASSAGES + "6\ttext\n",
-        "biencoder-nq-train.json.gz": [QUESTIONS[0], bad, *QUESTIONS[2:]],
-        "nq-test.qa.csv": "who\t[\n" + ASKED + "none\t[]\n",
-    })  # fmt: skip
-    rows = {"psgs_w100.tsv.gz": 6, "biencoder-nq-train.json.gz": 4, "nq-test.qa.csv": 4}
-    counts = sources.collect(tmp_path / "out", raw, settings(bad_rows="skip", rows=rows))
-    assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.train.jsonl")] == [
-        "train-0", "train-2", "train-3",
-    ]  # fmt: skip
-    assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.test.jsonl")] == [
-        "test-1",
-        "test-2",
-    ]
-    assert counts["files"]["nq-test.qa.csv"] == {"rows": 4, "kept": 2, "rejected": 1, "without_judgement": 1}
-    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
-    assert [one["file"] for one in rejected] == [
-        "psgs_w100.tsv.gz", "biencoder-nq-train.json.gz", "nq-test.qa.csv",
-    ]  # fmt: skip
-    text = gzip.decompress(raw["biencoder-nq-train.json.gz"].read_bytes()).decode().splitlines()
-    assert text[rejected[1]["line"] - 1] == "    {"  # where the question begins
+def test_an_empty_answer_is_none_and_a_question_without_any_is_counted(tmp_path: Path) -> None:
+    raw = write(tmp_path, {**FILES, TEST: "none\t[]\nno word\t[' ']\n" + ASKED})
+    counts = sources.collect(tmp_path / "out", raw, settings(rows={**ROWS, TEST: 4}))
+    assert ids_of(tmp_path / "out", "test") == ["test-2", "test-3"]
+    assert counts["files"][TEST] == {"rows": 4, "kept": 2, "rejected": 0, "without_judgement": 2}
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path: Path, name: str) -> None:
-    rows = {**ROWS, name: ROWS[name] + 1}
-    with pytest.raises(ValueError, match=f"{name}: expected the official {ROWS[name] + 1} rows"):
-        sources.collect(tmp_path / "out", write(tmp_path, FILES), settings(rows=rows))
-
-
-def test_json_that_ends_early_is_an_error_that_nothing_skips(tmp_path: Path) -> None:
-    cut = json.dumps(QUESTIONS, indent=4)[:-300]
-    raw = write(tmp_path, {**FILES, "biencoder-nq-train.json.gz": cut})
-    with pytest.raises(ValueError, match=r"train.json.gz:\d+: expected a JSON array .* Is it the whole file"):
-        sources.collect(tmp_path / "out", raw, settings(bad_rows="skip"))
-
-
-def test_a_file_of_answers_without_any_is_an_error(tmp_path: Path) -> None:
-    raw = write(tmp_path, {**FILES, "nq-test.qa.csv": "one\t[]\ntwo\t['  ']\n"})
-    with pytest.raises(ValueError, match="expected queries with answers in the split 'test', got none"):
-        sources.collect(tmp_path / "out", raw, settings())
-
-
-def examples(folder: Path, **options: Any) -> tuple[list[Any], dict[str, int]]:
+def bm25_examples(folder: Path, **options: Any) -> tuple[list[TrainExample], dict[str, int]]:
     raw = write(folder, FILES)
-    sources.collect(folder / "out", raw, settings(positives=options.pop("positives", "first")))
-    counts = dpr.make_examples(
-        {"biencoder-nq-train.json.gz": raw["biencoder-nq-train.json.gz"]},
-        folder / "out" / "queries.train.jsonl", folder / "out" / "qrels.train.tsv", folder / "examples.jsonl",
-        **{"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options},
-    )  # fmt: skip
-    return list(read_examples(folder / "examples.jsonl")), counts
+    sources.collect(folder / "out", raw, settings())
+    return examples_of(raw[TRAIN], **options)
 
 
 def test_the_hard_negatives_of_the_file_are_the_examples_of_bm25(tmp_path: Path) -> None:
     given = settings(hard_negatives="bm25")
-    assert sources.example_files(given, "bm25") == ["biencoder-nq-train.json.gz"]
+    assert sources.example_files(given, "bm25") == [TRAIN]
     assert sources.example_files(given, "condenser-round1") == []
     assert sources.example_files(settings(), "bm25") == []
-    found, counts = examples(tmp_path)
+    found, counts = bm25_examples(tmp_path)
     assert [(one.query_id, one.positive_doc_ids, one.negative_doc_ids) for one in found] == [
         ("train-0", ("1",), ("3", "5")),
         ("train-2", ("3",), ("4",)),  # 3 is given as a positive, too
@@ -230,7 +251,7 @@ def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path
     given = settings(hard_negatives="bm25", released=["first-round"])
     name = "biencoder-nq-adv-hn-train.json.gz"
     assert sources.example_files(given, "first-round") == [name] and name in OFFICIAL_FILES
-    assert sources.example_files(given, "bm25") == ["biencoder-nq-train.json.gz"]
+    assert sources.example_files(given, "bm25") == [TRAIN]
     mined = [
         question("of another file", ["x"], [context("1")], [context("2")]),
         question("capital of france", ["Paris"], [context("3"), context("4")], [context("4"), context("5")]),
@@ -239,29 +260,23 @@ def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path
     ]
     raw = write(tmp_path, {**FILES, name: mined})
     sources.collect(tmp_path / "out", {key: raw[key] for key in FILES}, given)
-    counts = dpr.make_examples(
-        {name: raw[name]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
-        tmp_path / "examples.jsonl", relevant_grade=1, sample=30, wanted=None, seed=1,
-    )  # fmt: skip
-    assert list(read_examples(tmp_path / "examples.jsonl")) == [
-        TrainExample("train-2", ("3",), ("5",)),
-        TrainExample("train-0", ("1",), ("2",)),
-    ]
+    found, counts = examples_of(raw[name])
+    assert found == [TrainExample("train-2", ("3",), ("5",)), TrainExample("train-0", ("1",), ("2",))]
     assert (counts["unknown_questions"], counts["examples"]) == (2, 2)  # the last asks again
     assert counts["queries"] == 3  # also the one that the file lacks
 
 
 def test_a_sample_depends_on_seed_and_question_alone(tmp_path: Path) -> None:
-    drawn = {examples(tmp_path, sample=1, seed=seed)[0][0].negative_doc_ids for seed in range(8)}
+    drawn = {bm25_examples(tmp_path, sample=1, seed=seed)[0][0].negative_doc_ids for seed in range(8)}
     assert drawn == {("3",), ("5",)}
-    whole, _ = examples(tmp_path, sample=1, seed=3)
-    few, counts = examples(tmp_path, sample=1, seed=3, wanted={"train-0"})
+    whole, _ = bm25_examples(tmp_path, sample=1, seed=3)
+    few, counts = bm25_examples(tmp_path, sample=1, seed=3, wanted={"train-0"})
     assert few == whole[:1] and counts["queries"] == 1
 
 
 def test_questions_without_hard_negatives_make_no_examples(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"expected hard negatives of the questions in .*, got none"):
-        examples(tmp_path, wanted={"train-3"})
+        bm25_examples(tmp_path, wanted={"train-3"})
     assert not (tmp_path / "examples.jsonl").exists()
 
 
@@ -303,38 +318,10 @@ def test_official_numbers_of_rows_are_known_for_all_but_squad_and_paq() -> None:
     )
 
 
-PAQ = "PAQ.dpr.train.neg1.jsonl.zip"
-PAIRS = [
-    question("who is a prophet", ["Aaron"], [context("1", key="id"), context("4", key="id")],
-             [context("5", key="id")]),
-    question("nothing is relevant", ["x"], [], [context("5")]),
-    {key: value for key, value in question("where is paris", [], [{**context("3"), "passage_id": 3}],
-     [context("3"), context("2")]).items() if key != "answers"},
-    question("no negative", ["NA"], [context("2")], []),
-]  # fmt: skip
-
-
-def paq(**others: Any) -> dict[str, Any]:
-    rows = {"psgs_w100.tsv.gz": 5}
-    return settings(name="paq", eval_split=None, rows=rows, **others)
-
-
-def paq_examples(
-    folder: Path, raw: dict[str, Path], **options: Any
-) -> tuple[list[TrainExample], dict[str, int]]:
-    counts = dpr.make_examples(
-        {PAQ: raw[PAQ]}, folder / "out/queries.train.jsonl", folder / "out/qrels.train.tsv",
-        folder / "examples.jsonl",
-        **{"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options},
-    )  # fmt: skip
-    return list(read_examples(folder / "examples.jsonl")), counts
-
-
 def test_paq_has_a_question_a_line_with_passages_by_one_of_three_names(tmp_path: Path) -> None:
-    lines = "\n".join(["", *map(json.dumps, PAIRS), ""])
-    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: lines})
+    raw = write(tmp_path, {PSGS: PASSAGES, PAQ: f"\n{PAQ_LINES}"})
     given = paq(hard_negatives="bm25")
-    assert sources.raw_files(given) == ["psgs_w100.tsv.gz", PAQ]
+    assert sources.raw_files(given) == [PSGS, PAQ]
     assert sources.example_files(given, "bm25") == [PAQ]
     counts = sources.collect(tmp_path / "out", raw, given)
     assert list(read_queries(tmp_path / "out/queries.train.jsonl")) == [
@@ -349,46 +336,20 @@ def test_paq_has_a_question_a_line_with_passages_by_one_of_three_names(tmp_path:
         "rows": 4, "kept": 3, "rejected": 0, "without_positives": 1, "blank_lines": 1,
     }  # fmt: skip
     assert (counts["queries"], counts["qrels"]) == ({"train": 3}, {"train": 3})
-    found, counts = paq_examples(tmp_path, raw)
+    found, counts = examples_of(raw[PAQ])
     assert found == [TrainExample("train-0", ("1",), ("5",)), TrainExample("train-2", ("3",), ("2",))]
-    assert (counts["queries"], counts["without_negatives"], counts["negatives_given_as_positives"]) == (
-        3,
-        1,
-        1,
-    )
-    few, counts = paq_examples(tmp_path, raw, wanted={"train-2"})
+    expected = {"queries": 3, "without_negatives": 1, "negatives_given_as_positives": 1}
+    assert expected.items() <= counts.items()
+    few, counts = examples_of(raw[PAQ], wanted={"train-2"})
     assert (few, counts["queries"]) == (found[1:], 1)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"question": "cut', ":2: expected one JSON object, got "),
-        ("7", ":2: expected one JSON object, got '7'"),
-        (json.dumps(question("q", ["a"], [context("99")], [])), ":2: expected the id of a pass"),
-        (json.dumps(question("q", ["a"], [{"title": "T", "text": "t"}], [])), ":2: expected passages with "),
-        (json.dumps(question(" ", ["a"], [context("1")], [])), ":2: expected a query text that is not empty"),
-    ],
-)  # fmt: skip
-def test_a_bad_line_of_paq_is_an_error_or_left_out(tmp_path: Path, line: str, message: str) -> None:
-    lines = "\n".join([json.dumps(PAIRS[0]), line, json.dumps(PAIRS[3])])
-    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: lines})
-    with pytest.raises(ValueError, match=f"{PAQ}{message}"):
-        sources.collect(tmp_path / "out", raw, paq())
-    counts = sources.collect(tmp_path / "out", raw, paq(bad_rows="skip"))
-    assert [query.query_id for query in read_queries(tmp_path / "out/queries.train.jsonl")] == [
-        "train-0", "train-2",
-    ]  # fmt: skip
-    assert counts["rejected_rows"] == {"queries": 1}
-    assert [example.query_id for example in paq_examples(tmp_path, raw)[0]] == ["train-0"]
-
-
 def test_a_file_that_is_not_paqs_is_refused(tmp_path: Path) -> None:
-    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: PAIRS})
+    raw = write(tmp_path, {PSGS: PASSAGES, PAQ: PAIRS})
     sources.collect(tmp_path / "out", raw, paq())
     write(tmp_path, {PAQ: PAIRS[:2]})
     with pytest.raises(ValueError, match=r"expected the question train-2 of .* Do they belong together\?"):
-        paq_examples(tmp_path, raw)
+        examples_of(raw[PAQ])
     write(tmp_path, {PAQ: PAIRS[1:2]})
     with pytest.raises(ValueError, match="expected queries in the split 'train', got none"):
         sources.collect(tmp_path / "out", raw, paq())
@@ -403,14 +364,11 @@ def test_no_line_of_paq_stays_in_memory(tmp_path: Path, monkeypatch: pytest.Monk
     peaks = []
     for number in (200, 2000):
         pairs = [question(f"question {row}", ["a"], [context("1")], [context("5")]) for row in range(number)]
-        raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: pairs})
+        raw = write(tmp_path, {PSGS: PASSAGES, PAQ: pairs})
         del pairs
         tracemalloc.start()
         sources.collect(tmp_path / "out", raw, paq())
-        dpr.make_examples(
-            {PAQ: raw[PAQ]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
-            tmp_path / "examples.jsonl", relevant_grade=1, sample=1, wanted=None, seed=1,
-        )  # fmt: skip
+        make_examples(raw[PAQ], sample=1)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 100 * 1800  # bytes: a question alone has more in its objects
+    assert peaks[1] < peaks[0] + 300 * 1800  # bytes: a question alone has 500 in its line

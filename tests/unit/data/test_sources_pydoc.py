@@ -65,6 +65,11 @@ def made(tmp_path_factory):
     return folder, sources.collect(folder, {}, SETTINGS)
 
 
+@pytest.fixture(scope="module")
+def found():
+    return [pair for package in SETTINGS["packages"] for pair in package_docstrings(package, Counter())]
+
+
 def test_docstrings_come_in_order_of_line_split_at_the_first_blank_line():
     assert tree_docstrings(ast.parse(SOURCE), "a/b.py") == [
         Docstring("a/b.py:1", "Summary of the module.", "Body of the module."),
@@ -115,13 +120,12 @@ def test_each_docstring_left_out_has_one_reason():
     assert left_out == {"summary_length": 2, "body_short": 1, "equal_summary": 1, "equal_body": 1}
 
 
-def test_every_docstring_is_kept_or_left_out(made):
+def test_every_docstring_is_kept_or_left_out(made, found):
     folder, counts = made
     reasons = dict(counts["left_out"])
     reasons.pop("files_unparsed", None)  # counts files: what docstrings they hold is not known
     assert reasons.keys() == {"summary_length", "body_short", "equal_summary", "equal_body"}
     assert counts["docstrings"] == counts["passages"] + sum(reasons.values())
-    found = [pair for package in SETTINGS["packages"] for pair in package_docstrings(package, Counter())]
     assert counts["docstrings"] == len(found) == len({docstring.place for docstring in found})
     assert counts["passages"] == len(list(read_passages(folder / "collection.jsonl"))) > 600
     assert counts["queries"] == {"train": 500, "dev": 100}
@@ -172,25 +176,22 @@ def test_the_split_of_a_place_does_not_depend_on_the_other_places():
     assert aside & fewer <= kept_aside and evaluation & fewer >= kept
 
 
-@pytest.mark.parametrize(("num_eval", "num_train"), [(0, 5), (5, 0), (6, 5), (1, 10)])
-def test_more_queries_than_there_are_docstrings_are_refused(num_eval, num_train):
-    with pytest.raises(ValueError, match="expected at most 10 together"):
-        split_places([str(i) for i in range(10)], num_eval=num_eval, num_train=num_train, held_out=False)
-
-
-def test_holding_out_where_no_docstring_is_left_is_refused():
-    with pytest.raises(ValueError, match="held_out: expected docstrings besides the 10"):
-        split_places([str(i) for i in range(10)], num_eval=5, num_train=5, held_out=True)
+@pytest.mark.parametrize(
+    ("num_eval", "num_train", "held_out", "message"),
+    [
+        *((*numbers, False, "expected at most 10 together") for numbers in [(0, 5), (5, 0), (6, 5)]),
+        (5, 5, True, "held_out: expected docstrings besides the 10"),
+    ],
+)
+def test_more_queries_than_there_are_docstrings_are_refused(num_eval, num_train, held_out, message):
+    places = [str(number) for number in range(10)]
+    with pytest.raises(ValueError, match=message):
+        split_places(places, num_eval=num_eval, num_train=num_train, held_out=held_out)
 
 
 def test_a_package_that_is_not_installed_is_named():
     with pytest.raises(ValueError, match="expected no-such-package to be installed"):
         list(package_docstrings("no-such-package", Counter()))
-
-
-def test_an_unknown_held_out_is_refused():
-    with pytest.raises(ValueError, match=r"held_out\n.*'none' or 'rest'.*'dev'"):
-        sources.load(SETTINGS).Settings(**SETTINGS | {"held_out": "dev"})
 
 
 def test_a_document_is_a_whole_body_without_its_summary_and_none_comes_twice():
@@ -210,7 +211,9 @@ def test_a_document_is_a_whole_body_without_its_summary_and_none_comes_twice():
     assert left_out == {"body_short": 1, "equal_body": 1}
 
 
-def test_documents_hold_the_passages_of_the_same_packages_uncut_and_no_summary_of_theirs(made, tmp_path):
+def test_documents_hold_the_passages_of_the_same_packages_uncut_and_no_summary_of_theirs(
+    made, found, tmp_path
+):
     settings = {"source": "pydoc_documents", "packages": SETTINGS["packages"], "bad_rows": "strict"}
     counts = sources.collect(tmp_path / "out", {}, {**settings, "least_words": 20})
     documents = {one.doc_id: one for one in read_passages(tmp_path / "out" / "collection.jsonl")}
@@ -223,7 +226,6 @@ def test_documents_hold_the_passages_of_the_same_packages_uncut_and_no_summary_o
     assert passages.keys() - documents.keys() == set()  # equal when cut is not equal when whole
     assert all(documents[doc_id].text.startswith(one.text) for doc_id, one in passages.items())
     assert max(len(one.text.split()) for one in documents.values()) > 300
-    found = [pair for package in SETTINGS["packages"] for pair in package_docstrings(package, Counter())]
     assert {documents[one.place].text for one in found if one.place in documents} == {
         one.body for one in found if one.place in documents
     }

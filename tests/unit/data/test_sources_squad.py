@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bad_rows import refuse_and_skip
 from pydantic import ValidationError
 
 from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
@@ -25,20 +26,14 @@ def article(title: str, *paragraphs: tuple[str, list[dict[str, Any]]]) -> dict[s
 
 
 TRAIN = [
-    article(
-        "Beyonc\u00e9", ("Giselle sang.", [asked("5733a", "Who sang?", "Giselle", "Giselle", "giselle")])
-    ),
+    article("Beyonc\u00e9", ("Giselle sang.", [asked("a", "Who sang?", "Giselle", "Giselle", "giselle")])),
     article(
         "1973_oil_crisis",
         ("It began in October.\u2028NA", [asked("b", "When?", "October")]),
         ("It ended.", []),
     ),
 ]
-DEV = [
-    article(
-        "Normans", ("The Normans settled in Normandy.", [asked("c", "Where?", "Normandy", "in Normandy")])
-    )
-]
+DEV = [article("Normans", ("They settled in Normandy.", [asked("c", "Where?", "Normandy", "in Normandy")]))]
 
 
 def written(folder: Path, **files: Any) -> Path:
@@ -64,10 +59,10 @@ def test_paragraphs_are_passages_and_questions_are_judged_relevant_to_theirs(tmp
         Passage("train-0-0", "Beyonc\u00e9", "Giselle sang."),
         Passage("train-1-0", "1973 oil crisis", "It began in October.\u2028NA"),
         Passage("train-1-1", "1973 oil crisis", "It ended."),
-        Passage("dev-0-0", "Normans", "The Normans settled in Normandy."),
+        Passage("dev-0-0", "Normans", "They settled in Normandy."),
     ]
     assert list(read_queries(out / "queries.train.jsonl")) == [
-        Query("5733a", "Who sang?", ("Giselle", "giselle")), Query("b", "When?", ("October",)),
+        Query("a", "Who sang?", ("Giselle", "giselle")), Query("b", "When?", ("October",)),
     ]  # fmt: skip
     assert list(read_queries(out / "queries.dev.jsonl")) == [
         Query("c", "Where?", ("Normandy", "in Normandy"))
@@ -105,17 +100,13 @@ def split_of_one_file(folder: Path, articles: list[Any], **others: Any) -> tuple
     )
 
 
-def test_one_file_is_divided_by_articles_and_a_seed(tmp_path: Path) -> None:
+def test_one_file_is_divided_by_articles_and_a_seed_in_any_order(tmp_path: Path) -> None:
     train, test = split_of_one_file(tmp_path, many(10))
     assert len(test) == 3 and len(train) == 7 and not train & test
-    assert split_of_one_file(tmp_path, many(10)) == (train, test)
+    assert split_of_one_file(tmp_path, many(10)[::-1]) == (train, test)
     assert split_of_one_file(tmp_path, many(10), held_out_seed=1)[1] != test
     larger = split_of_one_file(tmp_path, many(10), held_out_articles=5)[1]
     assert test < larger
-
-
-def test_the_order_of_articles_does_not_change_which_are_held_out(tmp_path: Path) -> None:
-    assert split_of_one_file(tmp_path, many(10)[::-1]) == split_of_one_file(tmp_path, many(10))
 
 
 def test_some_article_must_be_left_for_training(tmp_path: Path) -> None:
@@ -137,34 +128,29 @@ def changed(*path: str | int, to: Any) -> list[Any]:
     return data
 
 
+QUESTION = (0, "paragraphs", 0, "qas", 0)
+PARAGRAPH = (1, "paragraphs", 1)
 BAD = [
-    (changed(0, "title", to=None), r'paragraphs:data\[0\]: expected a field "title"'),
-    (changed(0, "paragraphs", to={}), r'paragraphs:data\[0\]: expected a list in "paragraphs"'),
-    (changed(1, to="text"), r"paragraphs:data\[1\]: expected a JSON object, got 'text'"),
-    (changed(1, "paragraphs", 1, "context", to=7), r'data\[1\].paragraphs\[1\]: expected a string in "con'),
-    (changed(1, "paragraphs", 1, "context", to=" "), r"data\[1\].paragraphs\[1\]: expected a passage text"),
-    (changed(0, "paragraphs", 0, "qas", 0, "id", to=None),
-     r'questions:data\[0\].paragraphs\[0\].qas\[0\]: expected a field "id"'),
-    (changed(0, "paragraphs", 0, "qas", 0, "id", to="b"),
-     r"questions:data\[1\].*: expected unique query ids, got 'b'"),
-    (changed(0, "paragraphs", 0, "qas", 0, "answers", to=[]),
-     r"qas\[0\]: expected an answer, got none. Take SQuAD 1.1"),
-    (changed(0, "paragraphs", 0, "qas", 0, "answers", to=["Paris"]),
-     r"qas\[0\]: expected a JSON object, got 'Paris'"),
-]  # fmt: skip
+    (changed(0, "title", to=None), 'paragraphs:data[0]: expected a field "title"'),
+    (changed(0, "paragraphs", to={}), 'paragraphs:data[0]: expected a list in "paragraphs"'),
+    (changed(1, to="text"), "paragraphs:data[1]: expected a JSON object, got 'text'"),
+    (changed(*PARAGRAPH, "context", to=7), 'data[1].paragraphs[1]: expected a string in "context"'),
+    (changed(*PARAGRAPH, "context", to=" "), "data[1].paragraphs[1]: expected a passage text that is not"),
+    (changed(*QUESTION, "id", to=None), 'questions:data[0].paragraphs[0].qas[0]: expected a field "id"'),
+    (changed(*QUESTION, "id", to="b"), "data[1].paragraphs[0].qas[0]: expected unique query ids, got 'b'"),
+    (changed(*QUESTION, "answers", to=[]), "qas[0]: expected an answer, got none. Take SQuAD 1.1"),
+    (changed(*QUESTION, "answers", to=["Paris"]), "qas[0]: expected a JSON object, got 'Paris'"),
+]
 
 
 @pytest.mark.parametrize(("data", "message"), BAD)
-def test_what_does_not_fit_is_an_error_and_can_be_skipped(
+def test_what_does_not_fit_is_refused_with_its_place_or_left_out(
     tmp_path: Path, data: list[Any], message: str
 ) -> None:
-    folder = written(tmp_path / "squad", train=data)
-    with pytest.raises(ValueError, match=rf"train-v1.1.json {message}|train-v1.1.json \w+:\S*{message}"):
-        sources.collect(tmp_path / "strict", {}, settings(folder))
-    counts = sources.collect(tmp_path / "out", {}, settings(folder, bad_rows="skip"))
-    assert counts["rejected"] >= 1 and counts["queries"]["dev"] == 1
-    first = json.loads((tmp_path / "out" / "rejected.jsonl").read_text().splitlines()[0])
-    assert first["line"].startswith("data[")
+    given = settings(written(tmp_path / "squad", train=data))
+    counts, listed = refuse_and_skip(tmp_path / "out", {}, given, message)
+    assert counts["queries"]["dev"] == 1
+    assert all(str(place).startswith("data[") for _, place in listed)
 
 
 @pytest.mark.parametrize(
@@ -173,10 +159,7 @@ def test_what_does_not_fit_is_an_error_and_can_be_skipped(
         ("[]", r"train-v1.1.json: expected SQuAD's JSON, one object, got '\[\]'. Is it SQuAD's file\?"),
         ('{"data": [', "train-v1.1.json: expected SQuAD's JSON, one object, got .*Expecting value"),
         ('{"version": "1.1"}', 'train-v1.1.json: expected a list in "data", got None'),
-        (
-            '{"data": [], "data": []}',
-            "train-v1.1.json: expected each key once in an object, got 'data' again",
-        ),
+        ('{"data": [], "data": []}', "train-v1.1.json: expected each key once in an object, got 'data'"),
     ],
 )
 def test_another_file_is_an_error(tmp_path: Path, content: str, message: str) -> None:
@@ -189,10 +172,7 @@ def test_another_file_is_an_error(tmp_path: Path, content: str, message: str) ->
     [
         ({"one_file": "dev"}, "one_file and held_out_articles: give both"),
         ({"held_out_articles": 3}, "one_file and held_out_articles: give both"),
-        (
-            {"one_file": "dev", "held_out_articles": 3, "train_split": None},
-            "one_file: expected a train_split",
-        ),
+        ({"one_file": "dev", "held_out_articles": 3, "train_split": None}, "expected a train_split"),
         ({"train_split": None, "eval_split": None}, "expected at least one"),
     ],
 )

@@ -41,9 +41,7 @@ def test_numbers_are_those_that_int_reads_for_any_cut_into_blocks(tmp_path, monk
     assert counts["rows"] == len(rows)
 
 
-@pytest.mark.parametrize(
-    "bad", ["1\t2", "1\t2\t3\t4", "1 2 3", "1\t2\tx", "1\t\t3", "", "1\t-2\t3", "1\t2\t1234567890"]
-)
+@pytest.mark.parametrize("bad", ["1\t2", "1\t2\t3\t4", "1 2 3", "1\t2\tx", "1\t\t3", "", "1\t2\t1234567890"])
 def test_a_row_that_is_not_a_triple_is_named_by_its_line(tmp_path, monkeypatch, bad):
     monkeypatch.setattr(module, "_BLOCK_BYTES", 16)
     path = write_gzip(tmp_path / "t.gz", "1\t2\t3\n" * 20 + bad + "\n" + "1\t2\t3\n" * 20)
@@ -91,34 +89,26 @@ def test_every_negative_is_as_likely_as_any_other(tmp_path):
     assert max(drawn.values()) < 40 + 5 * 6
 
 
+def examples_of(triples: Path, **options) -> dict[str, int]:
+    """Write the examples of the queries `q` and judgements `r` beside the triples; gives the counts."""
+    files = (triples.with_name(name) for name in ("q", "r", "out"))
+    given = {"relevant_grade": 1, "sample": 30, "wanted": None, "seed": 1, **options}
+    return make_triple_examples(triples, *files, **given)
+
+
 def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(tmp_path):
     path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n10\t1\t2\n10\t1\t6\n11\t3\t7\n77\t3\t8\n")
     write_queries(tmp_path / "q", [Query("10", "a"), Query("11", "b"), Query("12", "without triples")])
-    write_qrels(
-        tmp_path / "r", [Qrel("10", "1", 1), Qrel("10", "2", 1), Qrel("11", "3", 1), Qrel("12", "4", 1)]
-    )
-    counts = make_triple_examples(
-        path,
-        tmp_path / "q",
-        tmp_path / "r",
-        tmp_path / "out",
-        relevant_grade=1,
-        sample=30,
-        wanted=None,
-        seed=1,
-        official_rows=5,
-    )
+    judged = [("10", "1"), ("10", "2"), ("11", "3"), ("12", "4")]
+    write_qrels(tmp_path / "r", [Qrel(query_id, doc_id, 1) for query_id, doc_id in judged])
+    counts = examples_of(path, official_rows=5)
     examples = {example.query_id: example for example in read_examples(tmp_path / "out")}
     assert list(examples) == ["10", "11"]
     assert examples["10"].positive_doc_ids == ("1", "2")
     assert sorted(examples["10"].negative_doc_ids) == ["5", "6"]
     assert counts == {
-        "rows": 5,
-        "queries": 3,
-        "examples": 2,
-        "negatives_judged_positive": 1,
-        "unknown_queries": 1,
-        "queries_without_triples": 1,
+        **{"rows": 5, "queries": 3, "examples": 2},
+        **{"negatives_judged_positive": 1, "unknown_queries": 1, "queries_without_triples": 1},
     }
 
 
@@ -141,10 +131,7 @@ def test_other_triples_than_expected_are_an_error_and_leave_no_file(tmp_path, ro
     write_queries(tmp_path / "q", [Query("99", "a")])
     write_qrels(tmp_path / "r", [Qrel("99", "1", 1)])
     with pytest.raises(ValueError, match=message):
-        make_triple_examples(
-            path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
-            relevant_grade=1, sample=30, wanted=None, seed=1, official_rows=official_rows,
-        )  # fmt: skip
+        examples_of(path, official_rows=official_rows)
     assert not (tmp_path / "out").exists()
 
 
@@ -156,10 +143,7 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
     write_qrels(tmp_path / "r", [Qrel(name, "1", 1) for name in ("10", "11", "12", "13")])
     made, counts = {}, {}
     for wanted in (None, {"11", "13"}):
-        counts[wanted is None] = make_triple_examples(
-            path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
-            relevant_grade=1, sample=5, wanted=wanted, seed=1, official_rows=len(rows),
-        )  # fmt: skip
+        counts[wanted is None] = examples_of(path, sample=5, wanted=wanted, official_rows=len(rows))
         made[wanted is None] = {one.query_id: one for one in read_examples(tmp_path / "out")}
     assert made[False] == {"11": made[True]["11"]}
     assert counts[True]["unknown_queries"] == counts[False]["unknown_queries"] == 1

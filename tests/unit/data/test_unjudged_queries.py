@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from bad_rows import rejected_rows
 
 from condenser.data.records import Passage, Query, read_queries, write_passages, write_queries
 from condenser.data.unjudged import collect_unjudged, new_queries
@@ -15,6 +16,7 @@ from configs import sources
 
 JSON_LINES = '{"_id": "q1", "text": "first?"}\n{"_id": "q2", "text": "second?", "metadata": {}}\n'
 TABLE = "q1\tfirst?\nq2\tsecond?\n"
+JSON_LINE = '{{"_id": "{}", "text": "x"}}'
 
 
 def collected(
@@ -58,38 +60,34 @@ def test_both_forms_give_the_same_queries_in_their_order_plain_or_gzip(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "line", "expected"),
     [
-        (
-            "log.tsv",
-            "q1\ta\nq2\n",
-            r"log\.tsv:2: expected 2 tab-separated columns \(id, text\), got 1 in 'q2'",
-        ),
-        ("log.tsv", "q1\ta\nq1\tb\n", r"log\.tsv:2: expected unique query ids, got 'q1' again"),
-        ("log.tsv", "q 1\ta\n", r"log\.tsv:1: expected a query id without white space, got 'q 1'"),
-        ("log.jsonl", TABLE, r"log\.jsonl:1: expected one JSON object, got 'q1\\tfirst\?'"),
-        (
-            "log.jsonl",
-            '{"_id": "q1", "text": ""}\n',
-            r"log\.jsonl:1: expected a query text that is not empty",
-        ),
-        ("log.tsv", "", r"log\.tsv: expected queries, got none that can be used"),
+        ("log.tsv", "q2", "2 tab-separated columns (id, text), got 1 in 'q2'"),
+        ("log.tsv", "q1\tb", "unique query ids, got 'q1' again"),
+        ("log.jsonl", "q2\tb", "one JSON object, got 'q2\\tb'"),
+        ("log.jsonl", '{"_id": "q2", "text": ""}', "a query text that is not empty"),
     ],
 )
-def test_a_bad_row_is_named_by_file_and_line_and_nothing_is_made(
-    tmp_path: Path, name: str, content: str, message: str
+def test_a_bad_row_is_refused_with_file_and_line_or_left_out(
+    tmp_path: Path, name: str, line: str, expected: str
 ) -> None:
-    with pytest.raises(ValueError, match=message):
+    first, last = (
+        ("q1\tx", "q3\tx") if name == "log.tsv" else (JSON_LINE.format("q1"), JSON_LINE.format("q3"))
+    )
+    content = f"{first}\n{line}\n{last}\n"
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
         collected(tmp_path, name, content)
+    assert f"{name}:2: expected {expected}" in str(caught.value)
     assert list((tmp_path / "out").iterdir()) == []
-
-
-def test_bad_rows_that_may_be_skipped_are_left_out_counted_and_listed(tmp_path: Path) -> None:
-    counts = collected(tmp_path, "log.tsv", "q1\ta\nq2\nq1\tb\nq3\tc\n", bad_rows="skip")
+    counts = collected(tmp_path, name, content, bad_rows="skip")
     assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.log.jsonl")] == ["q1", "q3"]
-    assert counts["files"]["log.tsv"] == {"rows": 4, "kept": 2, "rejected": 2} and counts["rejected"] == 2
-    listed = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
-    assert [json.loads(line)["line"] for line in listed] == [2, 3]
+    assert counts["files"][name] == {"rows": 3, "kept": 2, "rejected": 1} and counts["rejected"] == 1
+    assert [row["line"] for row in rejected_rows(tmp_path / "out")] == [2]
+
+
+def test_a_file_without_queries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"log\.tsv: expected queries, got none that can be used"):
+        collected(tmp_path, "log.tsv", "", bad_rows="skip")
 
 
 @pytest.mark.parametrize("is_split", [False, True])
