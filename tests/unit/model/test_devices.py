@@ -94,9 +94,11 @@ def test_gpus_are_read_from_nvidia_smis_lines() -> None:
 
 
 # What a claim needs of torch is nothing; without it a process starts ten times as fast.
-CLAIM = """
+WITHOUT_TORCH = """
 import sys, types
 sys.modules["torch"] = types.ModuleType("torch")
+"""
+CLAIM = f"""{WITHOUT_TORCH}
 from pathlib import Path
 from condenser.model.devices import Gpu, claim_gpus
 gpus = [Gpu("GPU-a", 900), Gpu("GPU-b", 3), Gpu("GPU-c", 3)]
@@ -254,6 +256,10 @@ def test_jobs_with_temp_folders_of_their_own_never_take_one_gpu(
     three_gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Grid Engine and PBS give each job another TMPDIR."""
+    program = f"{WITHOUT_TORCH}from condenser.model import devices; print(devices.LOCKS_DEFAULT)"
+    environment = {**os.environ, "TMPDIR": str(three_gpus), "PYTHONPATH": str(Path(__file__).parents[3])}
+    found = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True)
+    assert found.strip() == devices.LOCKS_DEFAULT
     names = [f"GPU-{letter}-{os.getpid()}" for letter in "ab"]
     monkeypatch.setattr(devices, "list_gpus", lambda: [Gpu(name, 0) for name in names])
     monkeypatch.delenv("CONDENSER_GPU_LOCKS")
