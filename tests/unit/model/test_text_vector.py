@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever, UntiedEncoders, query_encoder_folder
 from condenser.model.rows import Rows
-from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
+from condenser.model.text_vector import Pooling, TextVector, read_text_vector, write_text_vector
 from condenser.shards import encoder_files
 
 WAYS = [TextVector("cls"), TextVector("mean", normalised=True)]
@@ -83,6 +83,17 @@ def test_a_retriever_and_a_condenser_have_the_vector_of_the_plain_way_and_its_gr
         (found * weights).sum().backward()
         for name, gradient in gradients.items():
             torch.testing.assert_close(backbone.get_parameter(name).grad, gradient, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("pooling", get_args(Pooling))
+def test_an_empty_text_has_a_vector(pooling) -> None:
+    model = Retriever(small_backbone(num_layers=2), TextVector(pooling)).eval()
+    ids = np.array([[2, 3, 0, 0], [2, 8, 9, 3]])  # [CLS] [SEP] and padding
+    with torch.no_grad():
+        beside = model(Rows.of(ids, np.array([2, 4])))[0]
+        alone = model(Rows.of(ids[:1, :2], np.array([2])))[0]
+    torch.testing.assert_close(beside, alone)
+    assert torch.isfinite(beside).all()
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
