@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from math import prod
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +20,14 @@ from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Chosen, Layout, Rows
 from condenser.model.text_vector import TextVector
+from condenser.model.tokenizer_files import wordpiece_tokenizer
 from condenser.model.weights import initialise
+
+WORDS = [
+    *("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"),
+    *"abcdefghijklmnop",
+    *(f"##{letter}" for letter in "abcdefghijklmnop"),
+]
 
 
 def small_config(*, dropout: float = 0.0, num_layers: int = 4) -> BertConfig:
@@ -53,6 +62,21 @@ def transformers_layer(layer: Layer, config: BertConfig) -> BertLayer:
     theirs = BertLayer(transformers_config(config)).to(next(layer.parameters()).dtype)
     theirs.load_state_dict(layer.state_dict())
     return theirs.train(layer.training)
+
+
+def write_checkpoint(folder: Path, kind: type) -> Any:
+    """A checkpoint of a class of transformers as it writes it, with a tokenizer that cuts at 8."""
+    torch.manual_seed(0)
+    model = kind(transformers_config(small_config(num_layers=2))).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    tokenizer = wordpiece_tokenizer(WORDS, max_length=16)
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    tokenizer.backend_tokenizer.enable_padding(length=8)
+    tokenizer.save_pretrained(folder)
+    return model
 
 
 def padded(rows: Rows) -> tuple[Int[Tensor, "row place"], Bool[Tensor, "row place"]]:

@@ -12,6 +12,7 @@ from small_retrievers import random_retriever
 
 from condenser.data.records import Passage, Query, write_passages, write_queries
 from condenser.export.agreement import (
+    _own_vectors,
     _stored_vectors,
     check_agreement,
     largest_difference,
@@ -20,6 +21,7 @@ from condenser.export.agreement import (
 )
 from condenser.export.folders import write_model
 from condenser.files import save_npy
+from condenser.model.devices import set_up
 
 SCORES = np.array([[0.9, 0.5, 0.5, 0.1], [1.8, 1.0, 1.0, 20.0]], np.float32)
 
@@ -68,9 +70,6 @@ LENGTHS = {"query": 6, "passage": 12}
 
 def checked(folder: Path, *, num_passages: int, has_queries: bool = True) -> dict[str, Any]:
     """The check of a small model with a title before every third passage; its vectors lie in two shards."""
-    from condenser.export.agreement import _own_vectors
-    from condenser.model.devices import set_up
-
     source = random_retriever(folder, pooling="mean", normalised=False, tied=False)
     write_model(source, folder / "model", query_length=6, passage_length=12)
     words = ["abc", "abd", "bcd"]
@@ -98,11 +97,7 @@ def checked(folder: Path, *, num_passages: int, has_queries: bool = True) -> dic
 
 @pytest.mark.parametrize(
     ("num_passages", "has_queries", "counts"),
-    [
-        (120, True, (50, 50, "queries.jsonl")),
-        (120, False, (50, 50, "passages")),
-        (3, False, (3, 3, "passages")),
-    ],
+    [(120, True, (50, 50, "queries.jsonl")), (3, False, (3, 3, "passages"))],
 )
 def test_at_most_a_hundred_texts_are_compared(
     tmp_path: Path, num_passages: int, has_queries: bool, counts: tuple[int, int, str]

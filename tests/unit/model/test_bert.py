@@ -49,8 +49,11 @@ def compare_gradients(ours: nn.Module, theirs: nn.Module) -> None:
             torch.testing.assert_close(value.grad, other, rtol=1e-10, atol=1e-11, msg=name)
 
 
-@pytest.mark.parametrize("device", ["cpu", "meta"], ids=["in groups, as on a CPU", "together, as on a GPU"])
-@pytest.mark.parametrize("lengths", [[8, 8, 8], [16, 9, 5, 5], [1, 1, 2]])
+@pytest.mark.parametrize(
+    ("lengths", "device"),
+    [([16, 9, 5, 5], "cpu"), ([1, 1, 2], "meta"), ([8, 8, 8], "meta")],
+    ids=["in groups, as on a CPU", "together, as on a GPU", "without padding"],
+)
 def test_every_layer_and_gradient_is_that_of_transformers(lengths: list[int], device: str) -> None:
     bert, rows = small_backbone(), some_rows(lengths, device)
     theirs, (ids, mask) = transformers_bert(bert), padded(rows)
@@ -71,9 +74,8 @@ def test_every_layer_and_gradient_is_that_of_transformers(lengths: list[int], de
     compare_gradients(bert, theirs)
 
 
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
-def test_each_activation_is_that_of_transformers(activation: str) -> None:
-    config = BertConfig(**{**small_config(num_layers=1).model_dump(), "hidden_act": activation})
+def test_the_activation_is_that_of_the_settings() -> None:
+    config = BertConfig(**{**small_config(num_layers=1).model_dump(), "hidden_act": "relu"})
     torch.manual_seed(0)
     bert, rows = Bert(config).double(), some_rows([9, 4])
     ids, mask = padded(rows)
@@ -82,23 +84,6 @@ def test_each_activation_is_that_of_transformers(activation: str) -> None:
     _, states = bert.before_last_layer(rows, recompute=False)
     (first,) = bert.layers[-1](states, rows, [rows.first])
     torch.testing.assert_close(first, theirs.last_hidden_state[:, 0], rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("lengths", [[8, 8, 8], [16, 9, 5]])
-def test_a_layer_at_some_tokens_is_the_whole_layer_there(lengths: list[int]) -> None:
-    layer, rows = small_layer(), some_rows(lengths)
-    states = some_states(rows)
-    chosen = rows.chosen(np.array([0, 0, 1, 2, 2]), np.array([1, 2, 4, 0, 4]))
-    weights = torch.randn(8, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-
-    of_first, of_chosen = layer(states, rows, [rows.first, chosen])
-    found = torch.cat([of_first, meant(of_chosen, chosen.layout)])
-    ours = torch.autograd.grad((found * weights).sum(), [states, *layer.parameters()])
-    whole = layer.at_all(states, rows, recompute=False)
-    expected = torch.cat([whole[rows.first.tokens], whole[meant(chosen.tokens, chosen.layout)]])
-    theirs = torch.autograd.grad((expected * weights).sum(), [states, *layer.parameters()])
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_a_layer_is_transformers_layer_whatever_its_padding_holds() -> None:
@@ -122,19 +107,6 @@ def test_the_first_entry_has_the_same_dropout_whatever_follows() -> None:
     first, _ = layer(states, rows, [rows.first, rows.chosen(np.array([0, 1]), np.array([3, 2]))])
     assert torch.equal(alone, first)
     assert not torch.allclose(alone, layer(states, rows, [rows.first])[0])
-
-
-def test_evaluation_draws_no_dropout_and_training_every_kind_of_it() -> None:
-    rows, states = some_rows([8, 8, 8]), {}
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
-        config = BertConfig(**{**small_config(num_layers=2).model_dump(), name: 0.4})
-        torch.manual_seed(0)
-        bert = Bert(config).double()
-        for training in (True, False):
-            _, states[name, training] = bert.train(training).before_last_layer(rows, recompute=False)
-    (plain, *others) = [states[key] for key in sorted(states, key=lambda key: key[1])]
-    assert torch.equal(plain, others[0])
-    assert not any(torch.allclose(plain, other) for other in others[1:])
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

@@ -32,6 +32,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return prepare(tmp_path_factory.mktemp("crossencoder"), dropout=0.1)
 
 
+@pytest.fixture(scope="module")
+def trained(files: Files) -> Path:
+    train("crossencoder", files, files.root / "trained")
+    return files.root / "trained"
+
+
 def small_crossencoder() -> CrossEncoder:
     model = CrossEncoder(small_backbone(), seed=3).double()
     perturb(model.scorer.out)
@@ -107,17 +113,6 @@ def test_gradients_of_chunks_are_those_of_a_plain_loop_over_pairs(keep_graphs: b
         torch.testing.assert_close(weight.grad, expected[ours.their_name(name)].grad, rtol=1e-9, atol=1e-12)
 
 
-def test_dropout_falls_on_the_pooled_text_too() -> None:
-    model = CrossEncoder(small_backbone(dropout=0.5), seed=3).double().train()
-    model.encoder.eval()
-    ids, types = pairs()
-    scores = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        scores.append(model(full_rows(ids, types)))
-    assert torch.equal(scores[0], scores[1]) and not torch.equal(scores[0], scores[2])
-
-
 def test_activation_checkpointing_changes_no_gradient() -> None:
     gradients = []
     for recompute in (False, True):
@@ -141,31 +136,20 @@ def test_the_new_layer_is_drawn_by_the_seed_alone() -> None:
     assert torch.equal(first.dense.weight, small_backbone().pooler.dense.weight.float())
 
 
-def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_path: Path) -> None:
+def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, trained: Path) -> None:
     from sentence_transformers import CrossEncoder as TheirCrossEncoder
 
-    train("crossencoder", files, tmp_path / "out")
-    assert set(contents(tmp_path / "out")) == {
-        *(
-            "config.json",
-            "model.safetensors",
-            "tokenizer.json",
-            "tokenizer_config.json",
-            "losses.jsonl",
-            "validation.json",
-        ),
-    }  # no vector of a text
-    model, loading = AutoModelForSequenceClassification.from_pretrained(
-        tmp_path / "out", num_labels=1, output_loading_info=True
-    )
-    assert isinstance(model, BertForSequenceClassification)
+    assert set(contents(trained)) == {  # no vector of a text
+        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+        *("losses.jsonl", "validation.json"),
+    }
+    model, loading = AutoModelForSequenceClassification.from_pretrained(trained, output_loading_info=True)
+    assert isinstance(model, BertForSequenceClassification) and model.config.num_labels == 1
     assert not loading["missing_keys"] and not loading["unexpected_keys"]
-    told, _ = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert told.config.num_labels == 1
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    tokenizer = AutoTokenizer.from_pretrained(trained)
     texts = [(files.queries[0].text, files.passages[row].text[:60]) for row in (1, 4, 7)]
     inputs = tokenizer(texts, padding=True, return_tensors="pt")
-    ours = CrossEncoder.load(tmp_path / "out").eval()
+    ours = CrossEncoder.load(trained).eval()
     with torch.inference_mode():
         expected = model.eval()(**inputs).logits
         ids, types, mask = (
@@ -173,7 +157,7 @@ def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_p
         )
         scores = ours(Rows.of(ids, mask.sum(1), token_types=types))
     torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-5)
-    theirs = TheirCrossEncoder(str(tmp_path / "out"), device="cpu").predict(texts)
+    theirs = TheirCrossEncoder(str(trained), device="cpu").predict(texts)
     torch.testing.assert_close(torch.tensor(theirs), expected[:, 0], rtol=1e-5, atol=1e-5)
 
 
@@ -184,8 +168,7 @@ def test_texts_that_have_no_positions_together_are_refused_before_the_first_step
         train("crossencoder", files, tmp_path / "out", lengths={"query": 12, "passage": 54})
 
 
-def test_a_layer_for_classes_that_is_left_out_is_said(files: Files, tmp_path: Path) -> None:
-    train("crossencoder", files, tmp_path / "published")
-    backbone_from(tmp_path / "published", tmp_path / "start", seed=1)
+def test_a_layer_for_classes_that_is_left_out_is_said(trained: Path, tmp_path: Path) -> None:
+    backbone_from(trained, tmp_path / "start", seed=1)
     (said,) = (line for line in assumptions(tmp_path / "start") if "left out" in line)
     assert "left out: 'classifier.bias', 'classifier.weight'. A cross-encoder that starts here draws" in said

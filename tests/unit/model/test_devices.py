@@ -18,12 +18,12 @@ from condenser.model import devices
 from condenser.model.devices import (
     Compute,
     Gpu,
-    autocast,
     choose_device,
     choose_precision,
     claim_gpus,
     claim_visible_gpus,
     cpu_multiplies_bf16,
+    list_gpus,
     named_gpus,
     parse_gpus,
     set_up,
@@ -66,13 +66,6 @@ def test_bf16_of_a_processor_is_read_from_its_flags(flags: str, has_bf16: bool, 
     assert cpu_multiplies_bf16(tmp_path / "none") is False
 
 
-def test_autocast_multiplies_in_the_precision_asked_for() -> None:
-    left = torch.ones(2, 2)
-    for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        with autocast(CPU, precision):
-            assert (left @ left).dtype == dtype
-
-
 def test_a_process_is_set_up_with_fixed_threads_and_kernels() -> None:
     before = torch.get_num_threads()
     try:
@@ -100,19 +93,11 @@ def test_gpus_are_read_from_nvidia_smis_lines() -> None:
     assert parse_gpus("GPU-5d6c, [N/A]\n") == [Gpu("GPU-5d6c", 0)]
 
 
-def test_gpus_with_the_least_memory_in_use_are_claimed_first(tmp_path: Path) -> None:
-    claims = claim_gpus(GPUS, count=2, lock_folder=tmp_path)
-    assert [gpu.name for gpu, _ in claims] == ["GPU-b", "GPU-c"]
-    for _, claim in claims:
-        os.close(claim)
-
-
 # What a claim needs of torch is nothing; without it a process starts ten times as fast.
 WITHOUT_TORCH = """
 import sys, types
 sys.modules["torch"] = types.ModuleType("torch")
 """
-
 CLAIM = f"""{WITHOUT_TORCH}
 from pathlib import Path
 from condenser.model.devices import Gpu, claim_gpus
@@ -191,43 +176,30 @@ def test_a_gpu_is_claimed_before_cuda_starts_and_until_the_process_ends(three_gp
     assert free(three_gpus) == ["GPU-a", "GPU-c"]
 
 
+@pytest.mark.parametrize(
+    ("visible", "order", "claimed"),
+    [
+        ("0,2", None, ["GPU-c", "GPU-a"]),  # numbers are nvidia-smi's ...
+        ("0,2", "FASTEST_FIRST", ["0", "2"]),  # ... unless somebody has told CUDA to count otherwise
+        ("MIG-1,MIG-GPU-a/2/0", None, ["MIG-1", "MIG-GPU-a/2/0"]),
+        ("0", None, ["0", "0"]),  # no more than asked for
+        ("", None, ["", ""]),
+    ],
+)
 def test_of_several_gpus_that_somebody_names_each_job_claims_one(
-    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch, visible: str, order: str | None, claimed: list[str]
 ) -> None:
-    for expected in ("GPU-c", "GPU-a"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    if order is not None:
+        monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+    for expected in claimed:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
         claim_visible_gpus(count=1)
         assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-    with pytest.raises(ValueError, match="expected 1 free, got 0 of 2"):
-        claim_visible_gpus(count=1)
-    for assigned in ("0", ""):  # no more than asked for
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
-        claim_visible_gpus(count=1)
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == assigned
-
-
-def test_of_several_mig_instances_each_job_claims_another(
-    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for expected in ("MIG-1", "MIG-GPU-a/2/0"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1,MIG-GPU-a/2/0")
-        claim_visible_gpus(count=1)
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
-
-
-def test_numbers_are_nvidia_smis_unless_somebody_has_told_cuda_to_count_otherwise(
-    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    claim_visible_gpus(count=1)
-    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
-    for expected in ("0", "2"):
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
-        claim_visible_gpus(count=1)
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
-    assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+    assert os.environ["CUDA_DEVICE_ORDER"] == (order or "PCI_BUS_ID")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    if "," in visible:
+        with pytest.raises(ValueError, match="expected 1 free, got 0 of 2"):
+            claim_visible_gpus(count=1)
 
 
 def test_gpus_are_named_by_number_or_by_the_beginning_of_their_uuid() -> None:
@@ -242,104 +214,64 @@ def test_gpus_are_named_by_number_or_by_the_beginning_of_their_uuid() -> None:
     assert named("3,-1,4") == named("3,12,4") == ["GPU-33"]
 
 
-# Where nvidia-smi does not answer: a folder of device files in place of /dev, and a folder of locks.
-NUMBERED = f"""{WITHOUT_TORCH}
-import logging, os
-from pathlib import Path
-from condenser.model import devices
-logging.basicConfig()
-devices.DEVICE_FOLDER, devices.SMI_TIMEOUT_S = Path(sys.argv[1]), 0.2
-devices.claim_visible_gpus(count=1)
-print(os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.mark.parametrize(
-    ("program", "said"),
+    ("program", "num_files", "num_gpus", "warning"),
     [
-        (None, "No such file or directory"),
-        ("echo 'NVIDIA-SMI has failed'; exit 9", "status 9"),
-        ("exec sleep 60", "no answer in 0.2 s"),
+        (None, 2, 2, "No such file or directory"),
+        ("echo 'NVIDIA-SMI has failed'; exit 9", 2, 2, "status 9"),
+        ("exec sleep 60", 2, 2, "no answer in 0.2 s"),
+        ("echo No devices were found; exit 6", 1, 0, None),
+        (None, 0, 0, None),
     ],
 )
-def test_if_nvidia_smi_fails_gpus_are_claimed_by_number(
-    tmp_path: Path, program: str | None, said: str
+def test_if_nvidia_smi_fails_gpus_are_named_by_number(
+    program: str | None,
+    num_files: int,
+    num_gpus: int,
+    warning: str | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(num_files))):
         (tmp_path / name).touch()
-    claims = [numbered_job(tmp_path, program) for _ in range(2)]
-    try:
-        assert sorted(map(read_line, claims)) == ["0", "1"]
-    finally:
-        for job in claims:
-            job.kill()
-            _, err = job.communicate(timeout=30)
-    assert f"nvidia-smi: {said}: GPUs are claimed by number" in err
-
-
-def test_without_gpus_nothing_is_claimed(tmp_path: Path) -> None:
-    (tmp_path / "nvidia0").touch()
-    job = numbered_job(tmp_path, "echo No devices were found; exit 6")
-    assert job.communicate(timeout=30) == ("None\n", "")
-    (tmp_path / "nvidia0").unlink()
-    assert numbered_job(tmp_path, None).communicate(timeout=30) == ("None\n", "")
-
-
-def numbered_job(folder: Path, program: str | None) -> subprocess.Popen[str]:
-    """A job that claims a GPU of `folder`, with this text for an nvidia-smi."""
     if program is not None:
-        make_nvidia_smi(folder, program)
-    return subprocess.Popen(
-        [sys.executable, "-c", NUMBERED, str(folder)],
-        env={**bare_environment(folder), "CONDENSER_GPU_LOCKS": str(folder)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(devices, "DEVICE_FOLDER", tmp_path)
+    monkeypatch.setattr(devices, "SMI_TIMEOUT_S", 0.2)
+    assert list_gpus() == [Gpu(str(number), 0) for number in range(num_gpus)]
+    expected = [f"nvidia-smi: {warning}: GPUs are claimed by number, whatever memory is in use"]
+    assert [record.getMessage() for record in caplog.records] == (expected if warning else [])
 
 
-def make_nvidia_smi(folder: Path, program: str) -> None:
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{program}\n")
-    (folder / "nvidia-smi").chmod(0o755)
+def test_without_gpus_nothing_is_claimed(three_gpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(devices, "list_gpus", list)
+    claim_visible_gpus(count=1)
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ and not list(three_gpus.iterdir())
 
 
-def bare_environment(folder: Path) -> dict[str, str]:
-    """An environment in which nobody has assigned a GPU, and `folder` holds the only nvidia-smi."""
-    taken = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LOCAL_RANK", "CONDENSER_GPU_LOCKS")
-    kept = {name: value for name, value in os.environ.items() if name not in taken}
-    return {**kept, "PATH": f"{folder}:/bin", "PYTHONPATH": str(Path(__file__).parents[3])}
-
-
-def read_line(job: subprocess.Popen[str]) -> str:
-    assert job.stdout is not None
-    return job.stdout.readline().strip()
-
-
-def test_jobs_with_temp_folders_of_their_own_never_take_one_gpu(tmp_path: Path) -> None:
+def test_jobs_with_temp_folders_of_their_own_never_take_one_gpu(
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Grid Engine and PBS give each job another TMPDIR."""
+    program = f"{WITHOUT_TORCH}from condenser.model import devices; print(devices.LOCKS_DEFAULT)"
+    environment = {**os.environ, "TMPDIR": str(three_gpus), "PYTHONPATH": str(Path(__file__).parents[3])}
+    found = subprocess.check_output([sys.executable, "-c", program], env=environment, text=True)
+    assert found.strip() == devices.LOCKS_DEFAULT
     names = [f"GPU-{letter}-{os.getpid()}" for letter in "ab"]
-    make_nvidia_smi(tmp_path, f"printf '{names[0]}, 0\\n{names[1]}, 0\\n'")
-    jobs = []
+    monkeypatch.setattr(devices, "list_gpus", lambda: [Gpu(name, 0) for name in names])
+    monkeypatch.delenv("CONDENSER_GPU_LOCKS")
     try:
-        for number in range(2):
-            (tmp_path / str(number)).mkdir()
-            jobs.append(
-                subprocess.Popen(
-                    [sys.executable, "-c", NUMBERED, str(tmp_path)],
-                    env={**bare_environment(tmp_path), "TMPDIR": str(tmp_path / str(number))},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            read = read_line(jobs[-1])
-            assert read == names[number]
+        for name in names:
+            monkeypatch.setenv("TMPDIR", str(three_gpus / name))
+            monkeypatch.setattr(tempfile, "tempdir", None)  # which remembers another one
+            (three_gpus / name).mkdir()
+            monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+            claim_visible_gpus(count=1)
+            assert os.environ["CUDA_VISIBLE_DEVICES"] == name
     finally:
-        for job in jobs:
-            job.kill()
-            job.communicate(timeout=30)
         for lock in Path("/tmp").glob(f"condenser-GPU-[ab]-{os.getpid()}.*lock"):
             lock.unlink()
 
@@ -347,10 +279,11 @@ def test_jobs_with_temp_folders_of_their_own_never_take_one_gpu(tmp_path: Path) 
 def test_a_gpu_that_somebody_fills_is_taken_last_and_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    claims = claim_gpus([Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)], count=1, lock_folder=tmp_path)
+    gpus = [Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)]
+    claims = claim_gpus(gpus, count=1, lock_folder=tmp_path)
     assert [gpu.name for gpu, _ in claims] == ["GPU-b"]
     assert not caplog.records
-    claims += claim_gpus([Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)], count=1, lock_folder=tmp_path)
+    claims += claim_gpus(gpus, count=1, lock_folder=tmp_path)
     assert "GPU GPU-a: others use 40000 MB of it, and no emptier GPU is free" in caplog.text
     for _, claim in claims:
         os.close(claim)

@@ -1,12 +1,9 @@
-"""A model of the hub, from a server on this machine that answers as the hub does to the folder of a job."""
+"""A model of the hub, from a server on this machine that answers as the hub does."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,14 +13,14 @@ from typing import Any
 import pytest
 import torch
 from architectures import TEXTS, tokenizer_of
-from job_files import job_file
 from small_models import transformers_bert
 from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
-from condenser.files import read_json, sha256_file
+from condenser.files import sha256_file
 from condenser.model.backbone_folder import load_backbone
 from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.objectives import checkpoint
 
 ID, COMMIT = "someone/co-condenser", "0123456789abcdef0123456789abcdef01234567"
 
@@ -121,41 +118,21 @@ def write_as_the_authors_did(folder: Path) -> BertForMaskedLM:
     return model
 
 
-def made(root: Path, tmp_path: Path, hub: Hub) -> tuple[int, str]:
-    """Run the program of the rule `checkpoint` by itself; gives status and what it said."""
-    absent = {"revision": None, "path": None, "pooling": None, "normalised": None}
-    entry = {"objective": "checkpoint", "source": "hub", "id": ID, **absent}
-    job = job_file(
-        tmp_path / "job.json",
-        "checkpoint",
-        settings={"model": {**entry, "prompts": {"query": None, "passage": None}}, "seed": 3},
-        input={"collection": [], "system": []},
-        output={"model": tmp_path / "ours/model.safetensors", "manifest": tmp_path / "ours.manifest.json"},
-        options={"mirror": None},
-    )
-    ended = subprocess.run(
-        [sys.executable, str(root / "workflow_scripts/checkpoint.py"), job],
-        # the hub's client reads them when it is imported
-        env={
-            **{**os.environ, "PYTHONPATH": str(root), "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"},
-            **{"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_HOME": str(tmp_path / "cache")},
-            "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return ended.returncode, ended.stdout + ended.stderr
-
-
 def test_a_model_whose_only_weights_are_a_pickle_is_downloaded_and_keeps_its_states(
-    hub: Hub, root: Path, tmp_path: Path
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    constants = {
+        **{"HF_HUB_OFFLINE": False, "HF_HUB_CACHE": str(tmp_path / "cache"), "ENDPOINT": hub.url},
+        "HUGGINGFACE_CO_URL_TEMPLATE": f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}",
+    }
+    for name, value in constants.items():  # environment variables are read when the client is imported
+        monkeypatch.setattr(f"huggingface_hub.constants.{name}", value)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "127.0.0.1")
     theirs = write_as_the_authors_did(hub.folder)
-    status, said = made(root, tmp_path, hub)
-    assert status == 0, said
-    counts = read_json(tmp_path / "ours.manifest.json")["counts"]
+    settings = checkpoint.Settings(objective="checkpoint", source="hub", id=ID)
+    options = {"seed": 3, "mirror": None, "collection": None, "system": None}
+    counts = checkpoint.prepare(settings, tmp_path / "ours", **options)
     assert counts["source_sha256"] == sha256_file(hub.folder / "pytorch_model.bin")
     assert (counts["revision"], counts["pooling"], counts["mlm_head"]) == (COMMIT, "cls", "from checkpoint")
     assert {"config.json", "vocab.txt", "pytorch_model.bin"} <= hub.asked
@@ -168,21 +145,3 @@ def test_a_model_whose_only_weights_are_a_pickle_is_downloaded_and_keeps_its_sta
     head: nn.Module = MaskedLanguageHead.load(tmp_path / "ours", ours.config)
     logits = head(states.flatten(0, 1), ours.embeddings.word_embeddings.weight)
     torch.testing.assert_close(logits, theirs.cls(states).flatten(0, 1), rtol=0, atol=1e-5)
-
-
-def test_a_downloaded_pickle_that_would_run_code_ends_in_one_line(
-    hub: Hub, root: Path, tmp_path: Path
-) -> None:
-    class Trap:
-        def __reduce__(self) -> tuple[Any, tuple[str]]:
-            return os.system, (f"touch {tmp_path / 'ran'}",)
-
-    write_as_the_authors_did(hub.folder)
-    torch.save({"bert.pooler.dense.weight": Trap()}, hub.folder / "pytorch_model.bin")
-    status, said = made(root, tmp_path, hub)
-    assert (status, said.count("\n")) == (1, 1), said
-    assert said.startswith("error: ") and said.rpartition("/")[2] == (
-        "pytorch_model.bin: expected a pickle of tensors alone (it asks for posix.system). "
-        "Other content could run code. Save the model as safetensors.\n"
-    )
-    assert not any((tmp_path / name).exists() for name in ("ran", "ours", "ours.manifest.json"))

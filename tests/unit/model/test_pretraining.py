@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from small_models import chosen, full_rows, padded, small_backbone, small_condenser
 from transformers import AutoModel
 
+from condenser.files import canonical_json
 from condenser.model.backbone import new_backbone
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
@@ -21,30 +22,31 @@ from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import read_settings
 
 torch.set_num_threads(1)
-SHAPE = {"hidden_size": 12, "num_layers": 4, "num_heads": 3, "intermediate_size": 20, "max_positions": 16}
+HEAD = "condenser_head.safetensors"
+SHAPE = {
+    **{"hidden_size": 12, "num_layers": 4, "num_heads": 3, "intermediate_size": 20},
+    **{"vocab_size": 40, "max_positions": 16},
+}
 
 
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "backbone"
-    new_backbone(
-        folder,
-        seed=1,
-        shape={**SHAPE, "vocab_size": 40},
-        texts=["abc abd bcd abc"] * 3,
-    )
+    new_backbone(folder, seed=1, shape=SHAPE, texts=["abc abd bcd abc"] * 3)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def condenser(scratch: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Condenser with a new head."""
+    folder = tmp_path_factory.mktemp("models") / "condenser"
+    load(scratch, missing_head="random").save(folder, scratch)
     return folder
 
 
 def load(folder: Path, **changes: Any) -> Condenser:
-    settings: dict[str, Any] = {
-        "num_head_layers": 2,
-        "skip_from": 2,
-        "use_late_mlm": True,
-        "missing_head": "refuse",
-        "seed": 5,
-        "dropout": None,
-    }
+    settings: dict[str, Any] = {"num_head_layers": 2, "skip_from": 2, "use_late_mlm": True}
+    settings |= {"missing_head": "refuse", "seed": 5, "dropout": None}
     return Condenser.load(folder, **{**settings, **changes})
 
 
@@ -64,29 +66,25 @@ def test_saved_and_loaded_condenser_gives_the_same_bits(scratch: Path, tmp_path:
     assert not any(parameter.requires_grad for parameter in again.backbone.pooler.parameters())
 
 
-def test_saved_backbone_is_a_drop_in_bert_without_the_head(scratch: Path, tmp_path: Path) -> None:
-    model = load(scratch, missing_head="random").eval()
-    model.save(tmp_path / "condenser", scratch)
-    drop_in, outcome = AutoModel.from_pretrained(tmp_path / "condenser", output_loading_info=True)
+def test_saved_backbone_is_a_drop_in_bert_without_the_head(condenser: Path) -> None:
+    drop_in, outcome = AutoModel.from_pretrained(condenser, output_loading_info=True)
     assert not any(outcome.values()), outcome
     ids = torch.randint(5, drop_in.config.vocab_size, (3, 8))
     rows = Rows.of(ids.numpy(), np.array([8, 5, 2]))
     _, mask = padded(rows)
     plain = drop_in.eval()(ids, attention_mask=mask.long()).last_hidden_state[:, 0]
-    torch.testing.assert_close(model.represent(rows), plain, rtol=0, atol=1e-6)
-    folder = tmp_path / "condenser"
-    names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
-    assert names == {
-        *("config.json", "model.safetensors", "mlm_head.safetensors", "condenser_head.safetensors"),
+    torch.testing.assert_close(load(condenser).eval().represent(rows), plain, rtol=0, atol=1e-6)
+    assert {str(file.relative_to(condenser)) for file in condenser.rglob("*") if file.is_file()} == {
+        *("config.json", "model.safetensors", "mlm_head.safetensors", HEAD),
         *("tokenizer.json", "tokenizer_config.json", *VECTOR_FILES),
     }
+    assert {name.split(".")[0] for name in load_file(condenser / HEAD)} == {"0", "1"}  # the head alone
 
 
-def test_saving_twice_gives_the_same_bytes(scratch: Path, tmp_path: Path) -> None:
-    for number in (1, 2):
-        load(scratch, missing_head="random").save(tmp_path / str(number), scratch)
-    for file in (tmp_path / "1").rglob("*.*"):
-        assert file.read_bytes() == (tmp_path / "2" / file.relative_to(tmp_path / "1")).read_bytes(), file
+def test_saving_twice_gives_the_same_bytes(scratch: Path, condenser: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "again", scratch)
+    for file in condenser.rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "again" / file.relative_to(condenser)).read_bytes(), file
 
 
 def test_warm_start_without_a_head_is_refused_unless_asked_for(scratch: Path) -> None:
@@ -95,10 +93,8 @@ def test_warm_start_without_a_head_is_refused_unless_asked_for(scratch: Path) ->
     load(scratch, missing_head="random")
 
 
-def test_a_random_head_asked_for_does_not_replace_one_that_is_there(scratch: Path, tmp_path: Path) -> None:
-    first = load(scratch, missing_head="random", seed=5)
-    first.save(tmp_path / "condenser", scratch)
-    again = load(tmp_path / "condenser", missing_head="random", seed=6)
+def test_a_random_head_asked_for_does_not_replace_one_that_is_there(condenser: Path) -> None:
+    first, again = load(condenser), load(condenser, missing_head="random", seed=6)
     assert torch.equal(first.head[0].output.dense.weight, again.head[0].output.dense.weight)
 
 
@@ -116,33 +112,32 @@ def test_a_new_head_depends_on_its_seed_alone(scratch: Path) -> None:
 
 @pytest.mark.parametrize(("name", "asked", "stored"), [("skip_from", 1, 2), ("num_head_layers", 1, 2)])
 def test_a_head_trained_with_other_settings_is_refused(
-    name: str, asked: int, stored: int, scratch: Path, tmp_path: Path
+    name: str, asked: int, stored: int, condenser: Path
 ) -> None:
-    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
     with pytest.raises(ValueError, match=f"expected {name} {asked}, got {stored}. Set it to {stored}"):
-        load(tmp_path / "condenser", **{name: asked})
+        load(condenser, **{name: asked})
 
 
-def test_a_damaged_head_is_refused_in_one_line(scratch: Path, tmp_path: Path) -> None:
-    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
-    path = tmp_path / "condenser" / "condenser_head.safetensors"
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(ValueError, match="expected a complete safetensors file") as caught:
+@pytest.mark.parametrize(
+    ("settings", "dtype", "size", "message"),
+    [
+        (None, torch.float32, -100, "expected a complete safetensors file"),
+        (None, torch.int8, None, "expected floating-point weights of 16"),
+        ("import os", torch.float32, None, "expected a complete safetensors file"),
+        ("[1]", torch.float32, None, "expected settings in its header"),
+    ],
+    ids=["cut", "quantised", "no JSON", "no settings"],
+)
+def test_a_head_that_is_damaged_or_quantised_is_refused_in_one_line(
+    settings: str | None, dtype: torch.dtype, size: int | None, message: str, condenser: Path, tmp_path: Path
+) -> None:
+    head = shutil.copytree(condenser, tmp_path / "condenser") / HEAD
+    metadata = {"settings": settings or canonical_json(read_settings(head))}
+    save_file({name: value.to(dtype) for name, value in load_file(head).items()}, head, metadata=metadata)
+    head.write_bytes(head.read_bytes()[:size])
+    with pytest.raises(ValueError, match=message) as caught:
         load(tmp_path / "condenser")
-    assert "\n" not in str(caught.value)
-
-
-def test_a_quantised_head_is_refused(scratch: Path, tmp_path: Path) -> None:
-    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
-    path = tmp_path / "condenser" / "condenser_head.safetensors"
-    settings = {"settings": json.dumps(read_settings(path))}
-    save_file(
-        {name: value.to(torch.int8) for name, value in load_file(path).items()}, path, metadata=settings
-    )
-    with pytest.raises(
-        ValueError, match=r"condenser_head\.safetensors: expected floating-point weights of 16"
-    ):
-        load(tmp_path / "condenser")
+    assert str(caught.value).startswith(f"{head}: {message}") and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("skip_from", [-1, 5])
@@ -163,34 +158,17 @@ def test_a_head_trained_with_half_of_the_layers_is_read_without_naming_them(
     scratch: Path, tmp_path: Path
 ) -> None:
     load(scratch, missing_head="random", skip_from=None).save(tmp_path / "condenser", scratch)
-    assert read_settings(tmp_path / "condenser" / "condenser_head.safetensors")["skip_from"] == 2
+    assert read_settings(tmp_path / "condenser" / HEAD)["skip_from"] == 2
     assert load(tmp_path / "condenser", skip_from=None).skip_from == 2
 
 
-def test_without_a_head_the_last_layer_alone_predicts(scratch: Path, tmp_path: Path) -> None:
-    with_head = load(scratch, missing_head="random").eval()
-    with_head.save(tmp_path / "condenser", scratch)
-    model = load(tmp_path / "condenser", num_head_layers=0).eval()
+def test_without_a_head_the_last_layer_alone_predicts(condenser: Path, tmp_path: Path) -> None:
+    with_head, model = load(condenser).eval(), load(condenser, num_head_layers=0).eval()
     rows = full_rows(torch.randint(5, model.backbone.config.vocab_size, (2, 8)))
     masked = chosen(rows, torch.tensor([1, 9]), width=8)
     output, expected = model(rows, masked), with_head(rows, masked)
     assert output.head_logits is None
     torch.testing.assert_close(output.late_logits, expected.late_logits)
     assert torch.equal(output.vector, expected.vector)
-    model.save(tmp_path / "without", tmp_path / "condenser")
-    assert not (tmp_path / "without" / "condenser_head.safetensors").exists()
-
-
-def test_head_file_holds_the_head_alone(scratch: Path, tmp_path: Path) -> None:
-    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
-    names = load_file(tmp_path / "condenser" / "condenser_head.safetensors")
-    assert {name.split(".")[0] for name in names} == {"0", "1"}
-
-
-@pytest.mark.parametrize("content", ["import os", "[1]", '"skip_from"'])
-def test_a_head_whose_header_holds_no_settings_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "condenser_head.safetensors"
-    save_file({"a": torch.zeros(1)}, path, metadata={"settings": content})
-    with pytest.raises(ValueError, match=r"condenser_head\.safetensors: expected") as caught:
-        read_settings(path)
-    assert "\n" not in str(caught.value)
+    model.save(tmp_path / "without", condenser)
+    assert not (tmp_path / "without" / HEAD).exists()

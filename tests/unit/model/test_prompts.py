@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trainings import QUERY_LENGTH, prepare, train
+from small_trainings import QUERY_LENGTH, prepare, sharpen, train
 
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.export.folders import write_model
 from condenser.files import load_npy, read_json, write_json
+from condenser.model.backbone import new_backbone
 from condenser.model.backbone_sources import embedded_folder
 from condenser.model.devices import set_up
 from condenser.model.text_vector import (
@@ -36,15 +36,37 @@ PASSAGES = ["Return a new list with the items in ascending order.", "-", "The in
 LENGTHS: dict[Role, int] = {"query": 16, "passage": 32}
 
 
-def folder_with(folder: Path, *, modules: Sequence[str] | None = None, **settings: Any) -> Path:
-    """The embedded model, with other settings in `config_sentence_transformers.json`, and other modules."""
-    shutil.copytree(embedded_folder(), folder)
-    write_json(folder / SIMILARITY_FILE, settings)
-    if modules is not None:
-        entries = [entry for entry in read_json(folder / "modules.json")
-                   if entry["type"].rsplit(".", 1)[-1] in modules]  # fmt: skip
-        write_json(folder / "modules.json", entries)
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small BERT with the vector of the embedded model."""
+    folder = tmp_path_factory.mktemp("models") / "small"
+    texts = [
+        *QUERIES,
+        *PASSAGES,
+        "query: passage: cluster: represent this sentence for searching relevant",
+    ] * 3
+    new_backbone(folder, seed=1, vector=TextVector("mean", normalised=True), texts=texts, shape={
+        "hidden_size": 32, "num_layers": 2, "num_heads": 2, "intermediate_size": 48, "vocab_size": 400,
+        "max_positions": 64,
+    })  # fmt: skip
+    sharpen(folder)
     return folder
+
+
+@pytest.fixture
+def folder_with(small: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Makes a folder `origin` with other modules and settings of sentence-transformers."""
+
+    def make(*, modules: Sequence[str] | None = None, **settings: Any) -> Path:
+        folder = shutil.copytree(small, tmp_path / "origin")
+        write_json(folder / SIMILARITY_FILE, settings)
+        if modules is not None:
+            entries = read_json(folder / "modules.json")
+            kept = [entry for entry in entries if entry["type"].rsplit(".", 1)[-1] in modules]
+            write_json(folder / "modules.json", kept)
+        return folder
+
+    return make
 
 
 def made(origin: Path, folder: Path, **settings: Any) -> Path:
@@ -80,9 +102,11 @@ def theirs(folder: Path, texts: Sequence[str], role: Role, **options: Any) -> np
     return np.asarray((model.encode_query if role == "query" else model.encode_document)(list(texts)))
 
 
-def test_a_folder_with_prompts_has_the_vectors_of_sentence_transformers(tmp_path: Path) -> None:
-    origin = folder_with(tmp_path / "origin", prompts={"query": "query: ", "document": "passage: "})
-    model, plain = made(origin, tmp_path / "model"), made(embedded_folder(), tmp_path / "plain")
+def test_a_folder_with_prompts_has_the_vectors_of_sentence_transformers(
+    small: Path, folder_with: Callable[..., Path], tmp_path: Path
+) -> None:
+    origin = folder_with(prompts={"query": "query: ", "document": "passage: "})
+    model, plain = made(origin, tmp_path / "model"), made(small, tmp_path / "plain")
     ours = {}
     for role, texts in (("query", QUERIES), ("passage", PASSAGES)):
         ours[role] = encoded(model, texts, role, tmp_path / role)
@@ -93,9 +117,11 @@ def test_a_folder_with_prompts_has_the_vectors_of_sentence_transformers(tmp_path
     assert assumptions(model) == []
 
 
-def test_prompts_of_the_config_take_the_place_of_those_of_the_folder(tmp_path: Path) -> None:
+def test_prompts_of_the_config_take_the_place_of_those_of_the_folder(
+    folder_with: Callable[..., Path], tmp_path: Path
+) -> None:
     prompts = {"query": "Represent this sentence for searching relevant passages:", "passage": ""}
-    origin = folder_with(tmp_path / "origin", prompts={"query": "query: ", "document": "passage: "})
+    origin = folder_with(prompts={"query": "query: ", "document": "passage: "})
     model = made(origin, tmp_path / "model", prompts=prompts)
     assert read_text_vector(model) == TextVector("mean", True, prompts["query"], "")
     ours = encoded(model, QUERIES, "query", tmp_path / "work")
@@ -104,10 +130,10 @@ def test_prompts_of_the_config_take_the_place_of_those_of_the_folder(tmp_path: P
     assert read_text_vector(half) == TextVector("mean", True, "Q: ", "passage: ")
 
 
-def test_a_prompt_named_passage_is_used_and_said(tmp_path: Path) -> None:
+def test_a_prompt_named_passage_is_used_and_said(folder_with: Callable[..., Path], tmp_path: Path) -> None:
     """In sentence-transformers 6.2, encode_document of such a folder puts nothing before a passage."""
     prompts = {"query": "query: ", "passage": "passage: ", "clustering": "cluster: "}
-    origin = folder_with(tmp_path / "origin", prompts=prompts, default_prompt_name="clustering")
+    origin = folder_with(prompts=prompts, default_prompt_name="clustering")
     model = made(origin, tmp_path / "model")
     ours = encoded(model, PASSAGES, "passage", tmp_path / "work")
     np.testing.assert_allclose(ours, theirs(origin, PASSAGES, "passage", prompt_name="passage"), atol=1e-5)
@@ -118,14 +144,14 @@ def test_a_prompt_named_passage_is_used_and_said(tmp_path: Path) -> None:
     assert "left out: 'clustering'." in said[1] and "default_prompt_name 'clustering'" in said[2]
 
 
-def test_a_folder_of_others_puts_no_sentence_of_its_own_below_a_table(tmp_path: Path) -> None:
+def test_a_folder_of_others_puts_no_sentence_of_its_own_below_a_table(
+    folder_with: Callable[..., Path], tmp_path: Path
+) -> None:
     sentence = "All rows are verified by the authors."
     odd = {f"\x1b[2J\n[a](b){'x' * 500}{number}": "p" for number in range(9)}
     kept = [sentence, [sentence], {"cosine": 1}, ["cosine"], ["cosine", "\u202eagain"], [3], []]
-    origin = folder_with(
-        *(tmp_path / "origin",), prompts=odd, default_prompt_name={"a\n": sentence}, assumed=kept,
-        similarity_fn_name="cosine",
-    )  # fmt: skip
+    default = {"a\n": sentence}
+    origin = folder_with(prompts=odd, default_prompt_name=default, assumed=kept, similarity_fn_name="cosine")
     said = assumptions(made(origin, tmp_path / "model"))
     assert len(said) == 3 and said[0].startswith("The folder names no similarity")
     assert all(
@@ -135,12 +161,14 @@ def test_a_folder_of_others_puts_no_sentence_of_its_own_below_a_table(tmp_path: 
 
 
 @pytest.mark.parametrize("tied", [True, False])
-def test_an_exported_folder_holds_the_prompts_and_gives_the_same_vectors(tmp_path: Path, tied: bool) -> None:
+def test_an_exported_folder_holds_the_prompts_and_gives_the_same_vectors(
+    folder_with: Callable[..., Path], tmp_path: Path, tied: bool
+) -> None:
     from sentence_transformers import SentenceTransformer
 
     from condenser.model.retriever import UntiedEncoders, query_encoder_folder
 
-    origin = folder_with(tmp_path / "origin", prompts={"query": "query: ", "document": "passage: "})
+    origin = folder_with(prompts={"query": "query: ", "document": "passage: "})
     model = made(origin, tmp_path / "model")
     if not tied:
         encoders = UntiedEncoders.load(model, dropout=None)
@@ -190,13 +218,13 @@ def test_fine_tuning_with_prompts_equals_fine_tuning_on_texts_that_begin_with_th
         train("retriever", files, tmp_path / "long")
 
 
-@pytest.mark.parametrize("objective", ["condenser", "cocondenser"])
-def test_pre_training_reads_no_prompt_and_keeps_it(tmp_path: Path, objective: str) -> None:
+@pytest.mark.ci
+def test_pre_training_reads_no_prompt_and_keeps_it(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.1)
-    train(objective, files, tmp_path / "without")
+    train("cocondenser", files, tmp_path / "without")
     vector = replace(read_text_vector(files.backbone), query_prompt="from: ", passage_prompt="to: ")
     write_text_vector(vector, files.backbone, dim=read_json(files.backbone / "config.json")["hidden_size"])
-    train(objective, files, tmp_path / "prompted")
+    train("cocondenser", files, tmp_path / "prompted")
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("without", "prompted")]
     assert weights[0] == weights[1]
     assert read_text_vector(tmp_path / "prompted") == vector
@@ -212,9 +240,11 @@ def test_a_prompt_before_a_text_has_the_tokens_of_both_together(prompt: str) -> 
 
 
 @pytest.mark.parametrize("prompt", ["query", "1", "é", "in ["])
-def test_a_prompt_that_would_run_into_the_text_is_refused_in_one_line(prompt: str, tmp_path: Path) -> None:
+def test_a_prompt_that_would_run_into_the_text_is_refused_in_one_line(
+    prompt: str, small: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match="keeps the prompt apart from a text's first word") as said:
-        made(embedded_folder(), tmp_path / "model", prompts={"query": prompt})
+        made(small, tmp_path / "model", prompts={"query": prompt})
     assert "\n" not in str(said.value) and repr(prompt) in str(said.value)
 
 
@@ -223,11 +253,11 @@ def test_a_prompt_that_would_run_into_the_text_is_refused_in_one_line(prompt: st
     [({"similarity_fn_name": "cosine"}, True), ({"similarity_fn_name": "dot"}, False), ({}, True)],
 )
 def test_a_folder_without_a_normalize_module_ranks_as_sentence_transformers_ranks_with_it(
-    tmp_path: Path, settings: dict[str, str], normalised: bool
+    folder_with: Callable[..., Path], tmp_path: Path, settings: dict[str, str], normalised: bool
 ) -> None:
     from sentence_transformers import SentenceTransformer
 
-    origin = folder_with(tmp_path / "origin", modules=["Transformer", "Pooling"], **settings)
+    origin = folder_with(modules=["Transformer", "Pooling"], **settings)
     model = made(origin, tmp_path / "model")
     assert read_text_vector(model) == TextVector("mean", normalised)
     texts = [" ".join(PASSAGES[0].split()[:words]) for words in range(1, 11)] + PASSAGES
@@ -245,9 +275,9 @@ def test_a_folder_without_a_normalize_module_ranks_as_sentence_transformers_rank
 
 
 def test_what_a_bare_folder_leaves_open_is_kept_with_the_model_and_said_when_it_is_made(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    folder_with: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    origin = folder_with(tmp_path / "origin")
+    origin = folder_with()
     for file in (origin / "modules.json", origin / SIMILARITY_FILE):
         file.unlink()
     model = made(origin, tmp_path / "model")
@@ -266,30 +296,12 @@ def test_what_a_bare_folder_leaves_open_is_kept_with_the_model_and_said_when_it_
     assert assumptions(tmp_path / "exported") == [first, second]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"similarity_fn_name": "manhattan"}, "expected the similarity cosine or dot, got 'manhattan'"),
-        ({"prompts": ["query: "]}, "expected texts by name as prompts"),
-        ({"prompts": {"query": 3}}, "expected texts by name as prompts"),
-    ],
-)
-def test_settings_that_cannot_be_kept_are_refused(tmp_path: Path, settings: Any, message: str) -> None:
-    origin = folder_with(tmp_path / "origin", modules=["Transformer", "Pooling"], **settings)
-    with pytest.raises(ValueError, match=message):
-        read_text_vector(origin)
-
-
-def test_a_pooling_without_the_prompt_is_refused_where_there_is_one(tmp_path: Path) -> None:
-    write_text_vector(TextVector("mean", True, "query: "), tmp_path, dim=4)
-    pooling = {**read_json(tmp_path / POOLING_FILE), "include_prompt": False}
-    (tmp_path / POOLING_FILE).write_text(json.dumps(pooling))
-    with pytest.raises(ValueError, match="expected a pooling over prompt and text, got include_prompt false"):
-        read_text_vector(tmp_path)
-    write_json(tmp_path / SIMILARITY_FILE, {"similarity_fn_name": "cosine"})
+def test_a_pooling_without_the_prompt_is_read_where_there_is_none(tmp_path: Path) -> None:
+    write_text_vector(TextVector("mean", True), tmp_path, dim=4)
+    write_json(tmp_path / POOLING_FILE, read_json(tmp_path / POOLING_FILE) | {"include_prompt": False})
     assert read_text_vector(tmp_path) == TextVector("mean", True)
 
 
-def test_the_embedded_model_has_no_prompts_and_its_files_hold_nothing_new(tmp_path: Path) -> None:
-    model = made(embedded_folder(), tmp_path / "model")
+def test_without_prompts_files_hold_nothing_new(small: Path, tmp_path: Path) -> None:
+    model = made(small, tmp_path / "model")
     assert read_json(model / SIMILARITY_FILE) == {"similarity_fn_name": "cosine"}

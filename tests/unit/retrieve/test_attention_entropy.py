@@ -51,10 +51,3 @@ def test_it_equals_a_slow_computation_from_the_attention_of_transformers(is_padd
     found = cls_attention_entropies(backbone, rows)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     assert len({round(value, 6) for value in found.flatten().tolist()}) == found.numel()
-
-
-def test_padding_changes_nothing() -> None:
-    backbone = small_backbone().eval()
-    alone = cls_attention_entropies(backbone, Rows.of(IDS[1:, : LENGTHS[1]], LENGTHS[1:]))
-    beside = cls_attention_entropies(backbone, ROWS)[1:]
-    torch.testing.assert_close(alone, beside, rtol=1e-12, atol=0)

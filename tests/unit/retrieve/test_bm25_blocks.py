@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,36 +19,61 @@ def index(tmp_path_factory):
         Passage("a", "Salt", "comes from the sea"),
         Passage("b", "", "wool comes from sheep"),
         Passage("c", "", "\x01"),
+        Passage("d", "Zeppelins", ""),
     ]
     write_passages(folder / "collection.jsonl", passages)
     counts = index_collection(folder / "collection.jsonl", folder / "index", threads=1, heap_mb=100)
-    assert counts == {"passages": 3, "indexed": 2, "empty": 1}
+    assert counts == {"passages": 4, "indexed": 3, "empty": 1}
     return folder / "index"
 
 
-def searched(folder, index, texts, *, depth=2, is_split=False):
-    write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
+def searched(folder, index, texts, *, depth=2, in_collection=(), is_split=False):
+    names = {f"q{row}": text for row, text in enumerate(texts)}
+    queries = (Query(name, text, in_collection=name in in_collection) for name, text in names.items())
+    write_queries(folder / "queries.jsonl", queries)
     counts = search_bm25(
-        index,
-        folder / "queries.jsonl",
-        folder / "run.trec",
-        k1=0.9,
-        b=0.4,
-        depth=depth,
-        threads=1,
-        heap_mb=100,
-        work_folder=folder / "work",
-        system="bm25",
-        is_split=is_split,
+        *(index, folder / "queries.jsonl", folder / "run.trec"),
+        **{"k1": 0.9, "b": 0.4, "depth": depth, "threads": 1, "heap_mb": 100},
+        **{"work_folder": folder / "work", "system": "bm25", "is_split": is_split},
     )
     return [(row.query_id, row.doc_id) for row in read_run(folder / "run.trec")], counts
 
 
+HITS = {
+    **{
+        "salt": ["a"],
+        "wool": ["b"],
+        "sea": ["a"],
+        "sheep": ["b"],
+        "own": ["q0", "q1", "d"],
+        "short": ["c#2"],
+    },
+    "long": [*(f"long#{number}" for number in range(1, 31)), "a#2", "b#1", "long#31", "a#1"],
+}
+
+
+@pytest.fixture
+def without_java(monkeypatch):
+    """A stand-in for Anserini, whose Java takes seconds to start: it finds HITS."""
+
+    def run_anserini(program, options, *, output, **_):
+        lines = options["topics"].read_text().splitlines()
+        for row, text in (line.split("\t") for line in lines):
+            for place, doc_id in enumerate(HITS.get(text, [])[: options["hits"]]):
+                output.write(f"{row} Q0 {doc_id} {place + 1} {9 - place / 10:.4f} Anserini\n".encode())
+        return f"INFO: {len(lines)} queries processed\n"
+
+    monkeypatch.setattr(bm25, "run_anserini", run_anserini)
+
+
 def test_titles_are_searched_and_queries_without_hits_counted(tmp_path, index):
+    """At a depth beyond the collection, which gives every passage that matches once."""
     blank = ["", "   ", "\x01", "\x1b\x02 \x01\u3000\x85", "\0", "\u200b"]
-    hits, counts = searched(tmp_path, index, ["salt", *blank, "camel", "\x01sheep"])
-    assert hits == [("q0", "a"), ("q8", "b")]
-    assert counts == {"queries": 9, "queries_without_hits": 7, "hits": 2}
+    texts = ["salt", *blank, "camel", "\x01sheep", "zeppelin", "comes from"]
+    hits, counts = searched(tmp_path, index, texts, depth=1000)
+    assert hits[:3] == [("q0", "a"), ("q8", "b"), ("q9", "d")]
+    assert sorted(hits[3:]) == [("q10", "a"), ("q10", "b")]
+    assert counts == {"queries": 11, "queries_without_hits": 7, "hits": 5}
 
 
 def test_paths_need_no_utf8_locale_of_the_caller(tmp_path, monkeypatch):
@@ -70,59 +94,42 @@ def test_paths_need_no_utf8_locale_of_the_caller(tmp_path, monkeypatch):
     assert "ValueError: expected Java to start, got: JVM failed to start" in done.stderr
 
 
-@pytest.mark.parametrize("most", [2_000_000, 6])
-def test_documents_are_ranked_by_the_best_of_all_their_passages(tmp_path, monkeypatch, most):
-    """Ten passages of one document are before the others, so that the first search is too shallow."""
+@pytest.mark.parametrize(("most", "depths"), [(2_000_000, [12, 48]), (6, [12, 12, 48, 12])])
+def test_documents_are_ranked_by_the_best_of_all_their_passages(
+    tmp_path, without_java, noted, monkeypatch, most, depths
+):
+    """Thirty passages of one document are before the others, so that the first search is too shallow."""
     monkeypatch.setattr(bm25, "HITS_PER_BLOCK", most)
-    texts = {f"long#{number}": "wool wool wool" for number in range(1, 31)}
-    texts |= {"long#31": "wool", "a#1": "salt", "a#2": "wool and some salt", "b#1": "wool " + "grass " * 20}
-    write_passages(tmp_path / "texts.jsonl", [Passage(name, "", text) for name, text in texts.items()])
-    index_collection(tmp_path / "texts.jsonl", tmp_path / "index", threads=1, heap_mb=100)
-    queries = ["wool", "camel", "", "salt", "wool salt"]
-    plain, _ = searched(tmp_path, tmp_path / "index", queries, depth=1000)
-    expected = {}
-    for query_id, passage_id in plain:
-        expected.setdefault((query_id, passage_id.split("#")[0]), passage_id)
-    shutil.rmtree(tmp_path / "work")
-    found, counts = searched(tmp_path, tmp_path / "index", queries, depth=3, is_split=True)
-    assert found == list(expected)
-    assert counts == {"queries": 5, "queries_without_hits": 2, "hits": len(found)}
-    assert [hit.passage_id for hit in read_run(tmp_path / "run.trec")] == list(expected.values())
-    shutil.rmtree(tmp_path / "work")
-    first, _ = searched(tmp_path, tmp_path / "index", queries, depth=1, is_split=True)
-    assert first == [("q0", "long"), ("q3", "a"), ("q4", "a")]
+    calls = noted(bm25, "run_anserini", lambda _, options, **__: options["hits"])
+    hits, counts = searched(tmp_path, tmp_path, ["long", "camel", "", "short"], depth=3, is_split=True)
+    assert hits == [("q0", "long"), ("q0", "a"), ("q0", "b"), ("q3", "c")]
+    assert [hit.passage_id for hit in read_run(tmp_path / "run.trec")] == ["long#1", "a#2", "b#1", "c#2"]
+    assert counts == {"queries": 4, "queries_without_hits": 2, "hits": 4}
+    assert calls == depths
 
 
-def test_depth_beyond_the_collection_gives_every_passage_that_matches_once(tmp_path, index):
-    hits, counts = searched(tmp_path, index, ["comes from", "sheep"], depth=1000)
-    assert sorted(hits[:2]) == [("q0", "a"), ("q0", "b")] and hits[2:] == [("q1", "b")]
-    assert counts["hits"] == 3
+def test_a_run_has_its_depth_without_the_own_text_of_a_query(tmp_path, without_java):
+    hits, _ = searched(tmp_path, tmp_path, ["own", "own"], in_collection=["q0"])
+    assert hits == [("q0", "q1"), ("q0", "d"), ("q1", "q0"), ("q1", "q1")]
 
 
-def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, index, monkeypatch, noted):
+def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, without_java, monkeypatch, noted):
     monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
     calls = noted(bm25, "run_anserini", lambda program, *_, **__: program, breaks_at=2)
     texts = ["salt", "wool", "sea", "", "sheep"]
     with pytest.raises(KeyboardInterrupt):
-        searched(tmp_path, index, texts)
+        searched(tmp_path, tmp_path, texts)
     assert not (tmp_path / "run.trec").exists()
     for _ in range(2):  # the second time the finished blocks are still there
-        hits, _ = searched(tmp_path, index, texts)
+        hits, _ = searched(tmp_path, tmp_path, texts)
         assert hits == [("q0", "a"), ("q1", "b"), ("q2", "a"), ("q4", "b")]
         assert len(calls) == 4  # three blocks, one of them twice
-
-
-def test_a_damaged_block_is_searched_again(tmp_path, index, monkeypatch, noted):
-    monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
-    texts = ["salt", "wool", "sea", "", "sheep"]
-    hits, _ = searched(tmp_path, index, texts)
     block = tmp_path / "work" / "queries-000000002-depth-2.trec"
-    calls = noted(bm25, "run_anserini", lambda program, *_, **__: program)
     for damaged in (block.read_bytes().replace(b" a ", b" b "), b""):
         assert damaged != block.read_bytes()
         block.write_bytes(damaged)
-        assert searched(tmp_path, index, texts)[0] == hits
-    assert len(calls) == 2
+        assert searched(tmp_path, tmp_path, texts)[0] == hits
+    assert len(calls) == 6  # a damaged block is searched again
 
 
 def test_a_query_with_too_many_words_is_named_not_dropped(tmp_path, index):
@@ -185,15 +192,16 @@ def test_too_small_a_heap_is_an_error_that_says_so(tmp_path):
     assert not (tmp_path / "index").exists()
 
 
-def test_the_time_left_is_told_while_anserini_indexes_and_the_run_is_written(
-    tmp_path, index, monkeypatch, capfd
-):
+def test_the_progress_of_a_search_is_told(tmp_path, without_java, monkeypatch, capfd):
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
-    searched(tmp_path, index, ["salt", "wool"])
+    searched(tmp_path, tmp_path, ["salt", "wool"])
     lines = capfd.readouterr().err.splitlines()
     assert any(line.startswith("BM25: 2 of 2 queries (100 %)") for line in lines)
     assert any(line.startswith("writing the run: 1 of 2 hits (50 %)") for line in lines)
 
+
+def test_the_time_left_is_told_while_anserini_indexes(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     java = tmp_path / "java"  # as Anserini says it once a minute
     java.write_text(
         """#!/bin/sh

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -23,20 +24,22 @@ HITS = {  # by query: each run's doc_ids and scores
 }
 
 
+def written(
+    folder: Path, hits: Mapping[str, Sequence[Mapping[str, float]]], queries: Sequence[str]
+) -> tuple[list[Path], Path]:
+    """A file for each run, and the queries."""
+    write_queries(folder / "queries.jsonl", [Query(query_id, "words") for query_id in queries])
+    runs = [folder / f"{number}.trec" for number in range(len(next(iter(hits.values()))))]
+    for number, run in enumerate(runs):
+        rows = (ScoredDoc(name, *hit) for name, parts in hits.items() for hit in parts[number].items())
+        write_run(run, rows, system="one")
+    return runs, folder / "queries.jsonl"
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> tuple[list[Path], Path]:
     """Two runs, and the queries; no run has q3."""
-    queries = tmp_path / "queries.jsonl"
-    write_queries(queries, [Query(f"q{number}", "words") for number in range(1, 5)])
-    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
-    for number, run in enumerate(runs):
-        hits = (
-            ScoredDoc(query_id, doc_id, score)
-            for query_id, parts in HITS.items()
-            for doc_id, score in parts[number].items()
-        )
-        write_run(run, hits, system="one")
-    return runs, queries
+    return written(tmp_path, HITS, ["q1", "q2", "q3", "q4"])
 
 
 def fused(files: tuple[list[Path], Path], **changes: Any) -> dict[str, dict[str, float]]:
@@ -55,14 +58,8 @@ def test_scores_are_the_weighted_mean_of_scipys_z_scores_or_of_the_scores_as_the
     files: tuple[list[Path], Path], method: str, normalised: Any, weights: list[float] | None
 ) -> None:
     # the first four of both runs; the first run has neither e nor f there: its fourth score stands for both
-    table = {
-        "a": (9.0, 0.3),
-        "b": (7.0, 0.3),
-        "c": (4.0, 0.9),
-        "d": (3.5, 0.3),
-        "f": (3.5, 0.8),
-        "e": (3.5, 0.3),
-    }
+    table = {"a": (9.0, 0.3), "b": (7.0, 0.3), "c": (4.0, 0.9), "d": (3.5, 0.3), "f": (3.5, 0.8)}
+    table["e"] = (3.5, 0.3)
     expected = np.average(normalised(np.array(list(table.values()))), axis=1, weights=weights)
     best = sorted(zip(expected, table, strict=True), key=lambda pair: (-pair[0], pair[1]))[:DEPTH]
     found = fused(files, method=method, weights=weights)
@@ -81,22 +78,15 @@ def test_scores_are_the_weighted_mean_of_scipys_z_scores_or_of_the_scores_as_the
 def test_the_same_hits_are_ranked_by_the_mean_of_their_scores(
     tmp_path: Path, parts: list[dict[str, float]], means: dict[str, float]
 ) -> None:
-    write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
-    runs = [tmp_path / f"{number}.trec" for number in range(len(parts))]
-    for run, part in zip(runs, parts, strict=True):
-        write_run(run, (ScoredDoc("q", *hit) for hit in part.items()), system="one")
-    found = fused((runs, tmp_path / "queries.jsonl"), method="mean")
+    found = fused(written(tmp_path, {"q": parts}, ["q"]), method="mean")
     assert list(found["q"].items()) == list(means.items())
 
 
 @pytest.mark.parametrize(("weight", "order"), [(1e-11, "ab"), (1e-7, "ba")])
 def test_scores_that_agree_in_nine_digits_are_a_tie(tmp_path: Path, weight: float, order: str) -> None:
     """b has 1 and a has 1 / (1 + weight)."""
-    write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
-    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
-    for run, of_a in zip(runs, (1.0, 0.0), strict=True):
-        write_run(run, (ScoredDoc("q", *hit) for hit in (("b", 1.0), ("a", of_a))), system="one")
-    found = fused((runs, tmp_path / "queries.jsonl"), method="mean", weights=[1.0, weight])["q"]
+    given = written(tmp_path, {"q": [{"b": 1.0, "a": 1.0}, {"b": 1.0, "a": 0.0}]}, ["q"])
+    found = fused(given, method="mean", weights=[1.0, weight])["q"]
     assert "".join(found) == order
     assert found["a"] == round(1 / (1 + weight), 9)
 
@@ -147,9 +137,8 @@ def test_the_order_of_the_file_is_by_score_and_doc_id(files: tuple[list[Path], P
             scores = np.sort(draw.integers(0, 9, size=150) / 7)[::-1]
             hits += [ScoredDoc(query, f"d{one}", float(s)) for one, s in zip(ids, scores, strict=True)]
         write_run(run, hits, system="one")
-    write_run(tmp_path / "fused.trec", fused_run(
-        runs, queries, subset=None, method="convex", weights=None, depth=100, k=60
-    ), system="both")  # fmt: skip
+    settings = {"subset": None, "method": "convex", "weights": None, "depth": 100, "k": 60}
+    write_run(tmp_path / "fused.trec", fused_run(runs, queries, **settings), system="both")
     for _, of_query in groupby(read_run(tmp_path / "fused.trec"), key=lambda hit: hit.query_id):
         pairs = [(-hit.score, hit.doc_id) for hit in of_query]
         assert len(pairs) == 100 and pairs == sorted(pairs)
@@ -161,10 +150,8 @@ def test_the_passage_of_a_document_is_that_of_the_first_run_that_has_it(tmp_path
     runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
     for run, hits in zip(runs, (["d1#3"], ["d2#1", "d1#2"]), strict=True):
         write_run(run, [ScoredDoc("q", one[:2], -float(n), one) for n, one in enumerate(hits)], system="one")
-    hits = fused_run(
-        *(runs, tmp_path / "queries.jsonl"),
-        **{"subset": None, "method": method, "weights": None, "depth": 9, "k": 60},
-    )
+    settings = {"subset": None, "method": method, "weights": None, "depth": 9, "k": 60}
+    hits = fused_run(runs, tmp_path / "queries.jsonl", **settings)
     assert {hit.doc_id: hit.passage_id for hit in hits} == {"d1": "d1#3", "d2": "d2#1"}
 
 

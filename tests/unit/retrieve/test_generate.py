@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from architectures import TEXTS, write_folder
+from safetensors.torch import load_file, save_file
 from small_generators import KINDS, write_generator
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
@@ -35,6 +37,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     for kind, folder in made.items():
         write_generator(kind, folder)
     return made
+
+
+@pytest.fixture
+def t5(folders: dict[str, Path], tmp_path: Path) -> Path:
+    """A folder to be changed."""
+    return shutil.copytree(folders["t5"], tmp_path / "t5")
+
+
+def edit(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
 
 
 def written(folder: Path, output: Path, **changes: Any) -> dict[str, int]:
@@ -80,8 +92,10 @@ def slowly(folder: Path, *, prefix: str, samples: int, top_k: int | None) -> tup
     return found, num_unfinished
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("samples", "top_k", "prefix"), [(1, None, ""), (3, 5, "words: ")])
+@pytest.mark.parametrize(
+    ("kind", "samples", "top_k", "prefix"),
+    [("t5", 1, None, ""), ("t5", 3, 5, "words: "), ("bart", 3, 5, ""), ("bert2bert", 1, None, "words: ")],
+)
 def test_texts_are_those_of_one_token_after_another_without_padding_or_cache(
     folders: dict[str, Path],
     tmp_path: Path,
@@ -106,14 +120,13 @@ def test_texts_are_those_of_one_token_after_another_without_padding_or_cache(
 def test_some_texts_end_before_the_longest_and_some_do_not(folders: dict[str, Path], tmp_path: Path) -> None:
     """The tests above see both. Learnt vocabularies differ a little from run to run, so many are drawn."""
     shares = [
-        written(folder, tmp_path / kind / "out.jsonl", top_k=40, samples=30)["unfinished"]
-        / (30 * len(QUERIES))
+        written(folder, tmp_path / kind / "out.jsonl", top_k=40, samples=8)["unfinished"] / (8 * len(QUERIES))
         for kind, folder in folders.items()
     ]
     assert any(0 < share < 1 for share in shares), shares
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["t5", "bert2bert"])
 def test_in_float32_another_number_of_texts_at_a_time_gives_the_same_bytes(
     folders: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
@@ -149,33 +162,21 @@ def test_each_token_of_each_text_has_noise_of_its_own() -> None:
 
 
 def test_a_job_that_was_interrupted_resumes_to_the_same_bytes(
-    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folders: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    noted: Callable[..., list[int]],
 ) -> None:
     monkeypatch.setattr("condenser.retrieve.generate._CHUNKS", 1)  # blocks of two texts
     whole, output = tmp_path / "whole" / "out.jsonl", tmp_path / "resumed" / "out.jsonl"
     counts = written(folders["t5"], whole)
-    generate, calls = Generator.generate, list[int]()
-
-    def broken(self: Generator, ids: Any, **options: Any) -> Any:
-        calls.append(len(ids))
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return generate(self, ids, **options)
-
-    monkeypatch.setattr(Generator, "generate", broken)
+    calls = noted(Generator, "generate", lambda _, ids, **__: len(ids), breaks_at=3)
     with pytest.raises(KeyboardInterrupt):
         written(folders["t5"], output)
     assert not output.exists()
     assert written(folders["t5"], output) == counts
     assert output.read_bytes() == whole.read_bytes()
     assert calls == [2, 2, 2, 2, 2]  # the first two blocks are not generated again
-
-
-def test_another_seed_draws_other_texts(folders: dict[str, Path], tmp_path: Path) -> None:
-    files = [tmp_path / str(seed) / "out.jsonl" for seed in (1, 2)]
-    for file in files:
-        written(folders["bart"], file, seed=int(file.parent.name))
-    assert files[0].read_bytes() != files[1].read_bytes()
 
 
 def test_the_file_is_read_as_an_expansion_and_long_texts_are_counted(
@@ -193,63 +194,50 @@ def test_the_file_is_read_as_an_expansion_and_long_texts_are_counted(
 
 
 def test_what_a_folder_says_of_beams_and_lengths_does_not_count(
-    folders: dict[str, Path], tmp_path: Path
+    folders: dict[str, Path], t5: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "folder"
-    shutil.copytree(folders["bart"], folder)
-    said = json.loads((folder / "generation_config.json").read_text())
-    said |= {"num_beams": 3, "min_length": 9, "no_repeat_ngram_size": 2, "do_sample": True, "top_k": 2}
-    (folder / "generation_config.json").write_text(json.dumps(said))
+    said = {"num_beams": 3, "min_length": 9, "no_repeat_ngram_size": 2, "do_sample": True, "top_k": 2}
+    edit(t5 / "generation_config.json", **said)
     files = [tmp_path / name / "out.jsonl" for name in ("plain", "said")]
-    for file, of in zip(files, (folders["bart"], folder), strict=True):
-        written(of, file)
+    for file, folder in zip(files, (folders["t5"], t5), strict=True):
+        written(folder, file)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(
-    ("lacking", "message"),
+    ("change", "message"),
     [
-        ("config.json", "expected config.json in"),
-        ("model.safetensors", "expected weights as safetensors in"),
-        ("tokenizer.json", "expected a tokenizer in"),
+        (shutil.rmtree, "expected a folder, found none at"),
+        (lambda folder: (folder / "config.json").unlink(), "expected config.json in"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "expected weights as safetensors in"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "expected a tokenizer in"),
+        (lambda folder: edit(folder / "config.json", auto_map={"AutoModel": "a.B"}), "got one that runs own"),
     ],
 )
-def test_a_folder_that_lacks_a_file_is_refused(
-    folders: dict[str, Path], tmp_path: Path, lacking: str, message: str
+def test_a_folder_that_lacks_a_file_or_runs_code_is_refused(
+    change: Callable[[Path], object], message: str, t5: Path
 ) -> None:
-    folder = tmp_path / "folder"
-    shutil.copytree(folders["t5"], folder)
-    (folder / "pytorch_model.bin").write_bytes(b"a pickle, which is never read")
-    assert folder / "pytorch_model.bin" not in generator_files(folder)
-    (folder / lacking).unlink()
+    (t5 / "pytorch_model.bin").write_bytes(b"a pickle, which is never read")
+    assert t5 / "pytorch_model.bin" not in generator_files(t5)
+    change(t5)
     with pytest.raises(ValueError, match=message):
-        generator_files(folder)
+        generator_files(t5)
 
 
-def test_a_folder_that_is_not_there_or_runs_code_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected a folder, found none at"):
-        generator_files(tmp_path / "gone")
-    folder = tmp_path / "folder"
-    shutil.copytree(folders["t5"], folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "mine.Mine"}}))
-    with pytest.raises(ValueError, match="got one that runs own code"):
-        generator_files(folder)
-
-
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder: write_folder("bert", folder), "model_type bert is no encoder with a decoder"),
+        (lambda folder: edit(folder / "config.json", num_layers=3), "expected all weights of its config"),
+    ],
+    ids=["no generator", "lacks weights"],
+)
 def test_a_model_that_is_no_generator_or_lacks_weights_is_refused_in_one_line(
-    folders: dict[str, Path], tmp_path: Path
+    change: Callable[[Path], object], message: str, t5: Path
 ) -> None:
-    write_folder("bert", tmp_path / "encoder")
-    with pytest.raises(ValueError, match="model_type bert is no encoder with a decoder") as refused:
-        Generator.load(tmp_path / "encoder", CPU)
-    assert "\n" not in str(refused.value)
-    folder = tmp_path / "more"
-    shutil.copytree(folders["t5"], folder)
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"num_layers": 3}))
-    with pytest.raises(ValueError, match=r"expected all weights of its config\.json") as refused:
-        Generator.load(folder, CPU)
+    change(t5)
+    with pytest.raises(ValueError, match=message) as refused:
+        Generator.load(t5, CPU)
     assert "\n" not in str(refused.value)
 
 
@@ -261,12 +249,10 @@ def test_texts_longer_than_the_positions_are_refused(
         written(folders["bert2bert"], tmp_path / "out.jsonl", **{key: 61})
 
 
-def test_weights_that_give_no_number_are_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = tmp_path / "folder"
-    model = write_generator("t5", folder)
-    with torch.no_grad():
-        model.shared.weight.fill_(float("nan"))
-    model.save_pretrained(folder)
-    for top_k in (None, 5):
-        with pytest.raises(ValueError, match="expected finite scores of tokens, got NaN"):
-            written(folder, tmp_path / "out.jsonl", top_k=top_k, samples=1)
+@pytest.mark.parametrize("top_k", [None, 5])
+def test_weights_that_give_no_number_are_refused(t5: Path, tmp_path: Path, top_k: int | None) -> None:
+    weights = load_file(t5 / "model.safetensors")
+    weights["shared.weight"].fill_(float("nan"))
+    save_file(weights, t5 / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match="expected finite scores of tokens, got NaN"):
+        written(t5, tmp_path / "out.jsonl", top_k=top_k, samples=1)

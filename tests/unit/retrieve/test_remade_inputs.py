@@ -14,9 +14,7 @@ from job_files import do
 from condenser.data.records import Query, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import save_npy
-from condenser.model.backbone_folder import load_backbone
-from condenser.model.backbone_sources import embedded_folder
-from condenser.model.retriever import Retriever
+from condenser.model.backbone import new_backbone
 from condenser.retrieve import bm25, device_search, encode, exact, search
 
 
@@ -83,14 +81,14 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, noted
 def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch, noted):
     texts = [f"passage number {row} of the sea" for row in range(20)]
 
+    shape = {
+        **{"hidden_size": 12, "num_layers": 1, "num_heads": 3, "intermediate_size": 20},
+        **{"vocab_size": 60, "max_positions": 16},
+    }
+
     def make(folder, version):
-        backbone = load_backbone(embedded_folder(), dropout=None)
-        backbone.encoder.layer = backbone.encoder.layer[:1]
-        backbone.config.num_hidden_layers = 1
-        with torch.no_grad():
-            backbone.embeddings.LayerNorm.bias += version
         shutil.rmtree(folder / "retriever", ignore_errors=True)
-        Retriever(backbone).save(folder / "retriever", embedded_folder())
+        new_backbone(folder / "retriever", seed=version, shape=shape, texts=texts)
         tokenizer = Tokenizer(folder / "retriever")
         write_token_shard([("", t) for t in texts], folder / "queries", tokenizer, batch_size=8, split=False)
         write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))

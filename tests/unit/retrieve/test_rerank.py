@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from runs import scores_by_query
-from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from condenser.data.records import Passage, Query, ScoredDoc, read_run, write_run
@@ -33,7 +33,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 @pytest.fixture(scope="module")
 def model(files: Files) -> Path:
-    train("crossencoder", files, files.root / "model")
+    """A cross-encoder whose scores lie far apart."""
+    model = CrossEncoder.start(files.backbone, seed=3)
+    with torch.no_grad():
+        model.scorer.out.weight *= 50
+    model.save(files.root / "model", files.backbone)
     return files.root / "model"
 
 
@@ -51,22 +55,31 @@ def candidates(files: Files) -> Path:
     return files.root / "candidates.trec"
 
 
+def rerank_into(folder: Path, files: Files, model: Path, run: Path, **changes: Any) -> dict[str, int]:
+    settings = {
+        **{"subset": None, "depth": DEPTH, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
+        **{"batch_tokens": 256, "block_rows": 20, "work_folder": folder / "work", "system": "second"},
+        "compute": set_up(device="cpu", precision="fp32", threads=1),
+    } | changes
+    texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
+    return rerank(model, run, folder / "run.trec", texts, **settings)
+
+
 def reranked(
     files: Files, folder: Path, model: Path, run: Path, **changes: Any
 ) -> dict[str, dict[str, float]]:
     """The scores of each query's hits, in the order of the run."""
-    precision, threads = changes.pop("precision", "fp32"), changes.pop("threads", 1)
-    settings = {
-        **{"subset": None, "depth": DEPTH, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
-        **{"batch_tokens": 256, "block_rows": 20},
-        "compute": set_up(device="cpu", precision=precision, threads=threads),
-        **{"work_folder": folder / "work", "system": "second"},
-    } | changes
-    texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
-    counts = rerank(model, run, folder / "run.trec", texts, **settings)
+    counts = rerank_into(folder, files, model, run, **changes)
     found = scores_by_query(folder / "run.trec")
     assert counts["queries"] == len(found) and counts["hits"] == sum(map(len, found.values()))
     return found
+
+
+@pytest.fixture(scope="module")
+def whole(files: Files, model: Path, candidates: Path) -> Path:
+    """The run of all candidates."""
+    rerank_into(files.root, files, model, candidates)
+    return files.root / "run.trec"
 
 
 def plain_scores(model_folder: Path, query: Query, passages: list[Passage]) -> list[float]:
@@ -86,9 +99,9 @@ def plain_scores(model_folder: Path, query: Query, passages: list[Passage]) -> l
 
 
 def test_scores_are_those_of_transformers_one_pair_at_a_time(
-    files: Files, tmp_path: Path, model: Path, candidates: Path
+    files: Files, model: Path, candidates: Path, whole: Path
 ) -> None:
-    found = reranked(files, tmp_path, model, candidates)
+    found = scores_by_query(whole)
     passages = {passage.doc_id: passage for passage in files.passages}
     given = {query_id: list(hits)[:DEPTH] for query_id, hits in scores_by_query(candidates).items()}
     assert list(found) == list(given) and len(found) == 19
@@ -106,23 +119,21 @@ def test_scores_are_those_of_transformers_one_pair_at_a_time(
 
 @pytest.mark.parametrize("changes", [{"batch_tokens": 8}, {"batch_tokens": 4096}, {"block_rows": 1000}])
 def test_batches_and_blocks_change_no_score_beyond_rounding(
-    files: Files, tmp_path: Path, model: Path, candidates: Path, changes: dict[str, int]
+    files: Files, tmp_path: Path, model: Path, candidates: Path, whole: Path, changes: dict[str, int]
 ) -> None:
-    one = reranked(files, tmp_path / "one", model, candidates)
-    other = reranked(files, tmp_path / "other", model, candidates, **changes)
-    assert one.keys() == other.keys()
-    for query_id, hits in one.items():
-        assert other[query_id] == pytest.approx(hits, rel=1e-5, abs=1e-5)
+    expected, found = scores_by_query(whole), reranked(files, tmp_path, model, candidates, **changes)
+    assert found.keys() == expected.keys()
+    for query_id, hits in expected.items():
+        assert found[query_id] == pytest.approx(hits, rel=1e-5, abs=1e-5)
 
 
 def test_the_number_of_shards_changes_no_byte(
-    files: Files, tmp_path: Path, model: Path, candidates: Path
+    files: Files, tmp_path: Path, model: Path, candidates: Path, whole: Path
 ) -> None:
     texts = [(passage.title, passage.text) for passage in files.passages]
-    write_token_shard(texts, tmp_path / "whole", Tokenizer(model), batch_size=16, split=True)
-    for name, tokens in (("two", files.tokens), ("one", [tmp_path / "whole"])):
-        reranked(files, tmp_path / name, model, candidates, collection_tokens=tokens)
-    assert (tmp_path / "one" / "run.trec").read_bytes() == (tmp_path / "two" / "run.trec").read_bytes()
+    write_token_shard(texts, tmp_path / "one", Tokenizer(model), batch_size=16, split=True)
+    reranked(files, tmp_path, model, candidates, collection_tokens=[tmp_path / "one"])
+    assert (tmp_path / "run.trec").read_bytes() == whole.read_bytes()
 
 
 def test_a_tie_goes_to_the_lower_row_of_the_collection(files: Files, tmp_path: Path, model: Path) -> None:
@@ -150,26 +161,25 @@ def test_of_a_subset_only_its_queries_are_reranked(
 def test_counts_say_how_many_queries_had_fewer_hits(
     files: Files, tmp_path: Path, model: Path, candidates: Path
 ) -> None:
-    counts = rerank(
-        *(model, candidates, tmp_path / "run.trec", files.texts),
-        **{"subset": None, "depth": 8, "lengths": {"query": 5, "passage": 6}},
-        **{"batch_tokens": 256, "block_rows": 20, "system": "second"},
-        compute=set_up(device="cpu", precision="fp32", threads=1),
-        work_folder=tmp_path / "work",
-    )
+    lengths = {"query": 5, "passage": 6}
+    counts = rerank_into(tmp_path, files, model, candidates, depth=8, lengths=lengths)
     assert counts == {"queries": 19, "queries_of_fewer_hits": 1, "hits": 18 * 8 + 3, "tokens": 147 * 10}
 
 
 def test_an_interrupted_reranking_resumes_after_its_saved_blocks(
-    files: Files, tmp_path: Path, model: Path, candidates: Path, noted: Callable[..., list[int]]
+    files: Files,
+    tmp_path: Path,
+    model: Path,
+    candidates: Path,
+    whole: Path,
+    noted: Callable[..., list[int]],
 ) -> None:
-    reranked(files, tmp_path / "whole", model, candidates)
     sizes = noted(module, "token_batches", lambda lengths, **_: len(lengths), breaks_at=3)
     with pytest.raises(KeyboardInterrupt):
         reranked(files, tmp_path, model, candidates)
     assert not (tmp_path / "run.trec").exists()
     reranked(files, tmp_path, model, candidates)
-    assert (tmp_path / "run.trec").read_bytes() == (tmp_path / "whole" / "run.trec").read_bytes()
+    assert (tmp_path / "run.trec").read_bytes() == whole.read_bytes()
     num_pairs = 18 * DEPTH + 3
     assert sizes == [20, 20, 20] + [20] * (num_pairs // 20 - 2) + [num_pairs % 20]
 
