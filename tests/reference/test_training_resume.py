@@ -76,7 +76,8 @@ def test_a_training_killed_and_resumed_gives_the_same_bytes(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.ci)])
+@pytest.mark.ci  # quicker: tests/unit/train/test_distributed.py
+@pytest.mark.parametrize("world_size", [2, 3])
 def test_several_processes_give_the_losses_and_weights_of_one(
     files: Files, tmp_path: Path, world_size: int
 ) -> None:

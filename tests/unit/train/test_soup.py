@@ -23,7 +23,7 @@ def whole(files: Files) -> Path:
     return files.root / "whole"
 
 
-@pytest.mark.parametrize("kind", ["untied", "crossencoder"])
+@pytest.mark.parametrize("kind", ["untied", pytest.param("crossencoder", marks=pytest.mark.ci)])
 def test_a_soup_is_the_mean_of_trainings_on_one_batch_after_another(
     files: Files, tmp_path: Path, kind: str
 ) -> None:
@@ -43,7 +43,9 @@ def test_a_soup_is_the_mean_of_trainings_on_one_batch_after_another(
     assert [line["step"] for line in losses(tmp_path / "soup")] == list(range(6))
 
 
-@pytest.mark.parametrize("at", [0, 3, 5])  # of the first, the second and the last of three trainings
+@pytest.mark.parametrize(
+    "at", [0, 3, pytest.param(5, marks=pytest.mark.ci)]
+)  # of the first, the second and the last of three trainings
 def test_a_soup_that_died_and_was_resumed_has_the_same_bytes(
     files: Files, whole: Path, tmp_path: Path, at: int
 ) -> None:
