@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,18 @@ from safetensors.torch import load_file, save_file
 from condenser import kinds
 from condenser.blocks import FineTuning
 from condenser.data.records import (
+    Item,
     Passage,
+    Qrel,
     Query,
     ScoredDoc,
     TrainExample,
     read_passages,
     read_queries,
     write_examples,
+    write_items,
     write_passages,
+    write_qrels,
     write_queries,
     write_run,
 )
@@ -30,6 +35,8 @@ from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import backbone_from, new_backbone
+from condenser.model.term_weigher import TermWeigher
+from condenser.retrieve.term_weights import weigh_terms
 from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import crossencoder_training
 from condenser.train.distributed import Processes, alone
@@ -38,7 +45,9 @@ from condenser.train.finetune import distillation_training, retriever_training
 from condenser.train.late import late_training
 from condenser.train.loop import Run, Trainable, train_to_folder
 from condenser.train.pretrain import pretraining
+from condenser.train.sentences import sentence_training
 from condenser.train.teacher import TaughtFiles
+from condenser.train.term_weights import term_weights_training
 
 TINY = Path(__file__).parent / "data" / "tiny"
 NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40
@@ -83,7 +92,24 @@ COCONDENSER = {
     "epochs": 1,
     "updates": None,
 }
-OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER}
+MLM = {key: value for key, value in CONDENSER.items() if key in (
+    "initial_share", "max_tokens", "short_probability", "mask_probability", "batch_size", "rows_per_chunk",
+    "epochs", "updates",
+)}  # fmt: skip
+ICT = {
+    "max_sentence_tokens": 6,
+    "max_tokens": 12,
+    "remove_probability": 0.9,
+    "scale": None,
+    "initial_share": 0.0,
+    "batch_size": 8,
+    "rows_per_chunk": 5,
+    "gradient_cache": "always",
+    "memory_gb": 1.0,
+    "epochs": 1,
+    "updates": None,
+}
+OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER, "mlm": MLM, "ict": ICT}
 RETRIEVER = {
     "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
     "batch_size": 4,
@@ -94,6 +120,20 @@ RETRIEVER = {
     "epochs": 1,
     "updates": None,
 }
+
+KINDS = [*OBJECTIVES, "retriever", "untied", "late", "distilled", "crossencoder", "terms", "similarity"]
+TERMS = {"max_tokens": PASSAGE_LENGTH, "rows_per_chunk": 3, "batch_size": 8, "epochs": 1, "updates": None}
+SENTENCES = {
+    "max_tokens": 32,
+    "batch_size": 4,
+    "epochs": 2,
+    "margin": 5.0,
+    "products": False,
+    "updates": None,
+}
+SETTINGS = {**OBJECTIVES, "terms": TERMS}
+TASKS = {"similarity": 2, "triplets": 3, "inference": 2}
+"""Of sentence encoders, with the texts of an item."""
 
 LATE = {
     **{"dim": None, "special_tokens": True, "punctuation": True},
@@ -207,7 +247,35 @@ def _teacher_run(files: Files) -> Path:
     return run
 
 
-def train(
+def items_of(files: Files, task: str) -> list[Item]:
+    """Ten pairs or triplets of the tiny texts' first words, with the labels of a task."""
+    texts = [
+        " ".join(passage.text.split()[: 4 + number % 9]) for number, passage in enumerate(files.passages)
+    ]
+    labels = {"similarity": lambda number: number % 11 / 2, "inference": lambda number: float(number % 3)}
+    label, size = labels.get(task, lambda _: None), TASKS[task]
+    return [Item(f"train-{row}", tuple(texts[3 * row : 3 * row + size]), label(row)) for row in range(10)]
+
+
+def qrels_of(files: Files) -> Path:
+    """Query i has passage i, and the next one too if i is odd; so some passages have two queries."""
+    qrels = [
+        Qrel(query.query_id, files.passages[row].doc_id, 1)
+        for number, query in enumerate(files.queries)
+        for row in range(number, number + 1 + number % 2)
+    ]
+    not_relevant = Qrel(files.queries[0].query_id, qrels[-1].doc_id, 0)
+    write_qrels(files.root / "qrels.tsv", [*qrels, not_relevant])
+    return files.root / "qrels.tsv"
+
+
+def train(kind: str, files: Files, output: Path, **changes: Any) -> dict[str, int]:
+    """Run a `training`; gives its counts."""
+    trainable, run = training(kind, files, output, **changes)
+    return train_to_folder(trainable, run, output)
+
+
+def training(
     kind: str,
     files: Files,
     output: Path,
@@ -215,8 +283,8 @@ def train(
     initial: Path | None = None,
     processes: Processes | None = None,
     **changes: Any,
-) -> dict[str, int]:
-    """Run an objective, or one of "retriever", "untied" (two encoders), "late", "distilled", "crossencoder".
+) -> tuple[Trainable[Any], Run[Any]]:
+    """One of the trainings `KINDS`, or another task of sentence encoders.
 
     The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
@@ -225,34 +293,51 @@ def train(
     tokens = changes.pop("token_prefixes", files.tokens)
     others = {name: changes.pop(name) for name in TextFiles.__dataclass_fields__ if name in changes}
     texts = replace(files.texts, collection_tokens=tokens, **others)
+    subset, held_out = changes.pop("subset", None), changes.pop("held_out", None)
     examples = TrainingFiles(
-        changes.pop("example_files", [files.examples]),
-        texts,
-        changes.pop("held_out", None),
-        changes.pop("validation", None),
-        has_pseudo_labels=changes.pop("has_pseudo_labels", False),
+        changes.pop("example_files", [files.examples]), texts, held_out, changes.pop("validation", None)
     )
-    keep_graphs = changes.pop("keep_graphs", True)
+    taught = {"temperature": 0.5, "initial_share": 0.2, "run": None}
+    taught = {key: changes.pop(key, value) for key, value in taught.items()} if kind == "distilled" else {}
+    keeps = {"keep_graphs": changes.pop("keep_graphs", True)}
     of_pairs = {"loss": changes.pop("loss")} if "loss" in changes else {}
     tokens_that_count = {key: changes.pop(key, value) for key, value in LATE.items()}
-    settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
-    run = run_of(kind, output, settings, processes=processes, **changes)
+    if isinstance(changes.get("updates"), int):
+        changes["epochs"] = None
+    settings = SETTINGS.get(kind, SENTENCES if kind in TASKS else {**RETRIEVER, "tied": kind != "untied"})
+    run = run_of(kind, output, OPTIMISER | settings, processes=processes, **changes)
     trainable: Trainable[Any]
     if kind in OBJECTIVES:
         objective = kinds.load("objectives", kind).training
         trainable = pretraining(objective, tokens, initial, run, title=kind, doc_ids=texts.doc_ids)
     elif kind == "distilled":
-        taught = TaughtFiles(
-            _teacher_run(files), texts, with_own_passage=True, temperature=0.5, initial_share=0.2
-        )
-        trainable = distillation_training(taught, initial, run)
+        teacher = taught.pop("run") or _teacher_run(files)
+        taught_files = TaughtFiles(teacher, texts, with_own_passage=True, **taught)
+        trainable = distillation_training(taught_files, initial, run, **keeps)
     elif kind == "late":
-        trainable = late_training(examples, initial, run, **tokens_that_count, keep_graphs=keep_graphs)
+        trainable = late_training(examples, initial, run, **tokens_that_count, **keeps)
     elif kind == "crossencoder":
-        trainable = crossencoder_training(examples, initial, run, **of_pairs, keep_graphs=keep_graphs)
+        trainable = crossencoder_training(examples, initial, run, **of_pairs, **keeps)
+    elif kind == "terms":
+        given = {"relevant_grade": 1, "subset": subset, "held_out": held_out, "is_split": False}
+        save = partial(write_term_weights, files, run.work_folder)
+        trainable = term_weights_training(texts, qrels_of(files), initial, run, **given, save=save)
+    elif kind in TASKS:
+        items = output.with_name(f"{output.name}.items.jsonl")
+        write_items(items, items_of(files, kind))
+        trainable = sentence_training(items, subset, initial, run, task=kind)
     else:
-        trainable = retriever_training(examples, initial, run, keep_graphs=keep_graphs)
-    return train_to_folder(trainable, run, output)
+        trainable = retriever_training(examples, initial, run, **keeps)
+    return trainable, run
+
+
+def write_term_weights(files: Files, work_folder: Path, model: TermWeigher, folder: Path) -> None:
+    """Write `weights.jsonl` to a folder."""
+    weigh_terms(
+        model, files.backbone, files.tokens, files.doc_ids, folder / "weights.jsonl",
+        max_tokens=TERMS["max_tokens"], batch_tokens=512, block_rows=7,
+        device=torch.device("cpu"), precision="fp32", work_folder=work_folder,
+    )  # fmt: skip
 
 
 def example_rows(files: Files) -> ExampleRows:

@@ -91,26 +91,6 @@ def test_losses_and_every_gradient_are_those_of_the_equations(skip_from: int, nu
         torch.testing.assert_close(parameter.grad, theirs, rtol=1e-10, atol=1e-11, msg=name)
 
 
-def test_head_reaches_the_last_layer_through_cls_alone() -> None:
-    slow = Slow(small_condenser())
-    final: list[Tensor] = []
-
-    def keep(_module: object, _inputs: object, output: Tensor) -> None:
-        output.retain_grad()
-        final.append(output)
-
-    # the slow way keeps the last layer's states whole, so that the gradient of each can be seen
-    slow.backbone.encoder.layer[-1].register_forward_hook(keep)
-    labels = torch.full((30,), -100)
-    labels[MASKED] = 7
-    head_loss, _, _ = slow(labels.view(3, 10))
-    head_loss.backward()
-    gradient = final[0].grad
-    assert gradient is not None
-    assert (gradient[:, 1:] == 0).all()
-    assert (gradient[:, 0].abs().sum(dim=1) > 1e-6).all()
-
-
 def test_head_loss_alone_has_the_gradient_of_the_slow_way_in_late_layers() -> None:
     """Ours never builds the last layer's other states; what reaches the layers below must agree."""
     model = small_condenser(use_late_mlm=False)
@@ -127,17 +107,6 @@ def test_head_loss_alone_has_the_gradient_of_the_slow_way_in_late_layers() -> No
             torch.testing.assert_close(parameter.grad, theirs, rtol=1e-10, atol=1e-11, msg=name)
 
 
-def test_early_layers_learn_from_the_head_even_when_the_late_ones_are_cut_off() -> None:
-    """The skip connection carries the head's gradient around the late layers."""
-    model = small_condenser(skip_from=2)
-    layers = model.backbone.layers
-    layers[2].output.register_forward_hook(lambda _module, _inputs, output: output.detach())
-    output = model(rows(), masked(rows()))
-    masked_cross_entropy_sum(output.head_logits, torch.full_like(MASKED, 7)).backward()
-    assert all(p.grad is not None and p.grad.abs().sum() > 0 for n in (0, 1) for p in layers[n].parameters())
-    assert all(p.grad is None for p in layers[2].parameters())
-
-
 def test_another_batch_item_changes_no_row() -> None:
     """A layer's output taken as layer_out[0] would be the first row for everyone."""
     model = small_condenser().eval()
@@ -152,41 +121,6 @@ def test_another_batch_item_changes_no_row() -> None:
         for logits in ("head_logits", "late_logits"):
             ours, of_all = (getattr(output, logits) for output in (single, together))
             torch.testing.assert_close(ours[:count], of_all[: len(MASKED)][inside])
-
-
-def test_padding_changes_nothing() -> None:
-    model = small_condenser().eval()
-    ids = input_ids()[1:2].numpy()
-    found = []
-    for width in (10, 6):
-        of_width = Rows.of(ids[:, :width], LENGTHS[1:2])
-        found.append(model(of_width, chosen(of_width, torch.tensor([2, 4]), width=width)))
-    torch.testing.assert_close(found[0].head_logits[:2], found[1].head_logits[:2])
-    torch.testing.assert_close(found[0].vector, found[1].vector)
-
-
-def test_decoder_is_the_embedding_matrix_and_gets_both_gradients() -> None:
-    model = small_condenser()
-    matrices = [p for p in model.parameters() if p.shape == (40, 12)]
-    assert len(matrices) == 1 and matrices[0] is model.backbone.embeddings.word_embeddings.weight
-    unseen = sorted(set(range(5, 40)) - set(input_ids().flatten().tolist()))[0]
-    output = model(rows(), masked(rows()))
-    masked_cross_entropy_sum(output.head_logits, torch.full_like(MASKED, unseen)).backward()
-    gradient = matrices[0].grad
-    assert gradient is not None
-    # no input has this word, so its row can only move as part of the decoder
-    assert gradient[unseen].abs().sum() > 0
-
-
-def test_represent_draws_the_dropout_that_forward_draws() -> None:
-    model = small_condenser(dropout=0.3).train()
-    torch.manual_seed(11)
-    alone = model.represent(rows())
-    torch.manual_seed(11)
-    with_logits = model(rows(), masked(rows())).vector
-    torch.manual_seed(12)
-    assert not torch.allclose(model.represent(rows()), alone)
-    assert torch.equal(alone, with_logits)
 
 
 def test_a_batch_without_masked_words_has_a_loss_of_zero() -> None:

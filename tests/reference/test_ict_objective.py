@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trainings import Files, prepare, settings_of
+from small_trainings import ICT, Files, prepare, settings_of
 from token_shards import hand_made_shards, rows_of_lengths
 
 from condenser.data.batches import step_items
@@ -20,15 +20,12 @@ from condenser.train.distributed import alone
 from condenser.train.masked_texts import masked_texts
 from condenser.train.pretrain import _backward
 
-SETTINGS: dict[str, Any] = {
-    "max_sentence_tokens": 6,
-    "max_tokens": 12,
-    "remove_probability": 0.9,
-    "scale": None,
-    "gradient_cache": "always",
-    "memory_gb": 1.0,
-}
-READ: Any = settings_of("ict", SETTINGS)
+READ: Any = settings_of("ict", ICT)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("ict"), dropout=0.0)
 
 
 class Specials:
@@ -65,10 +62,10 @@ def test_a_pair_is_a_sentence_and_the_text_around_it_without_it(tmp_path: Path) 
                 for part in row[1:]
                 if part[0] == shards.read(starts[number : number + 1], np.array([1]), width=1, fill=0)[0, 0]
             )
-            assert sizes[number] == min(len(sentence), SETTINGS["max_sentence_tokens"])
+            assert sizes[number] == min(len(sentence), ICT["max_sentence_tokens"])
             removed = bool(contexts.hole_lengths[number])
             seen_removed.add(removed)
-            expected = slow_context(row, sentence, removed=removed, max_tokens=SETTINGS["max_tokens"])
+            expected = slow_context(row, sentence, removed=removed, max_tokens=ICT["max_tokens"])
             assert ids[number, : whole[number]].tolist() == [101, *expected, 102]
             assert not ids[number, whole[number] :].any()
             assert removed == (not set(sentence) & set(expected))
@@ -97,8 +94,7 @@ def test_each_sentence_of_a_text_is_drawn_as_often(tmp_path: Path) -> None:
     assert ((counts - 1000) ** 2 / 1000).sum() < 13.8  # chi2, 2 df, p .001
 
 
-def test_rows_of_one_sentence_are_left_out_and_counted(tmp_path: Path) -> None:
-    files = prepare(tmp_path, dropout=0.0)
+def test_rows_of_one_sentence_are_left_out_and_counted(files: Files) -> None:
     shards = TokenShards(files.tokens)
     training = ict.training(files.backbone, shards, Tokenizer(files.backbone), READ, seed=1)
     assert training.num_items + training.counts["texts_of_one_sentence"] == shards.num_rows
@@ -118,15 +114,10 @@ def test_a_text_gives_another_sentence_in_each_epoch(files: Files) -> None:
     assert (sentences[0] != sentences[1]).any()
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return prepare(tmp_path_factory.mktemp("ict"), dropout=0.0)
-
-
 @pytest.mark.parametrize("gradient_cache", ["always", "never"])
 def test_its_gradient_is_that_of_the_whole_batch_at_once(files: Files, gradient_cache: str) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    settings = settings_of("ict", {**SETTINGS, "gradient_cache": gradient_cache})
+    settings = settings_of("ict", {**ICT, "gradient_cache": gradient_cache})
     training = ict.training(files.backbone, shards, tokenizer, settings, seed=1)
     model = training.model.double().train()
     processes = alone(torch.device("cpu"))

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from forks import FORKS
 from job_files import do
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from small_trainings import OPTIMISER, contents, run_of
-from test_training_resume import _kill_after_a_step_beyond
+from small_trainings import OPTIMISER, SENTENCES, contents, run_of
 from torch import Tensor, nn
 
 from condenser.data.records import Item, read_similarities, write_items
@@ -124,12 +122,11 @@ def items_of(task: str) -> list[Item]:
     return [Item(f"train-{row}", tuple(texts[row * size :][:size]), label(row)) for row in range(10)]
 
 
-def train(folder: Path, task: str, output: Path, **changes: Any) -> dict[str, int]:
+def train(folder: Path, task: str, output: Path) -> dict[str, int]:
     torch.set_num_threads(1)
     items = output.with_name(f"{output.name}.jsonl")
     write_items(items, items_of(task))
-    settings = {**OPTIMISER, "max_tokens": 32, "batch_size": 4, "epochs": 2, "margin": 5.0, "products": True}
-    run = run_of(task, output, settings, seed=SEED, **changes)
+    run = run_of(task, output, {**OPTIMISER, **SENTENCES, "products": True}, seed=SEED)
     return train_to_folder(sentence_training(items, None, folder, run, task=task), run, output)
 
 
@@ -152,21 +149,6 @@ def test_the_weights_are_drawn_by_the_seed(tmp_path: Path) -> None:
     assert first == again
     changed = {name for name in first if first[name] != other[name]}
     assert changed == {"1_LSTM/model.safetensors"}
-
-
-def _run_saving_every_step(folder: Path, output: Path) -> None:
-    train(folder, "inference", output, checkpoint_every_s=0)
-
-
-def test_a_training_killed_and_resumed_gives_the_same_bytes(tmp_path: Path) -> None:
-    folder = start(tmp_path)
-    train(folder, "inference", tmp_path / "whole")
-    child = FORKS.Process(target=_run_saving_every_step, args=(folder, tmp_path / "out"))
-    child.start()
-    _kill_after_a_step_beyond(2, tmp_path / "out-work", child)
-    assert not (tmp_path / "out").exists()
-    train(folder, "inference", tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_a_trained_folder_and_its_copy_as_a_model_load_in_sentence_transformers(tmp_path: Path) -> None:

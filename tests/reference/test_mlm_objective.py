@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from small_models import meant, padded, transformers_config
-from small_trainings import prepare, settings_of
+from small_trainings import MLM, Files, prepare, settings_of
 from transformers import BertForMaskedLM
 
 from condenser.data.batches import step_items
 from condenser.data.blocks import block_windows, pack_blocks
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.objectives import mlm
 from condenser.train.distributed import alone
 from condenser.train.masked_texts import masked_texts
 from condenser.train.pretrain import _backward
 
-SETTINGS = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15}
-READ: Any = settings_of("mlm", SETTINGS)
+READ: Any = settings_of("mlm", MLM)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("mlm"), dropout=0.0)
 
 
 def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignore[name-defined]
@@ -39,8 +40,7 @@ def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignor
     return theirs.double().train()
 
 
-def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> None:
-    files = prepare(tmp_path, dropout=0.0)
+def test_loss_and_gradient_are_those_of_transformers_model(files: Files) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     training = mlm.training(files.backbone, shards, tokenizer, READ, seed=1)
     model = training.model.double().train()
@@ -78,10 +78,9 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     )
 
 
-def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_epoch(tmp_path: Path) -> None:
-    files = prepare(tmp_path, dropout=0.0)
+def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_epoch(files: Files) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    settings = settings_of("mlm", {**SETTINGS, "max_tokens": 5})
+    settings = settings_of("mlm", {**MLM, "max_tokens": 5})
     training = mlm.training(files.backbone, shards, tokenizer, settings, seed=3)
     blocks = pack_blocks(shards, max_tokens=5, short_probability=0.1, seed=3)
     assert training.counts["blocks_cut_to_a_window"] > 10
@@ -93,22 +92,3 @@ def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_ep
         expected, _ = block_windows(blocks, items, max_tokens=5, seed=3, epoch=epoch)
         assert (windows[-1] == expected).all()
     assert (windows[0] != windows[1]).any()
-
-
-def test_the_saved_folder_has_backbone_and_head_and_no_condenser_head(tmp_path: Path) -> None:
-    files = prepare(tmp_path / "files", dropout=0.0)
-    training = mlm.training(
-        files.backbone,
-        TokenShards(files.tokens),
-        Tokenizer(files.backbone),
-        READ,
-        seed=1,
-    )
-    training.model.save(tmp_path / "saved", files.backbone)
-    names = {file.name for file in (tmp_path / "saved").iterdir()}
-    assert {"model.safetensors", "config.json", "tokenizer.json", MLM_HEAD_FILE} <= names
-    assert "condenser_head.safetensors" not in names
-    for name in ("model.safetensors", MLM_HEAD_FILE):
-        before, after = load_file(files.backbone / name), load_file(tmp_path / "saved" / name)
-        assert before.keys() == after.keys()
-        assert all(torch.equal(before[key], after[key]) for key in before)

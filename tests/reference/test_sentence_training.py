@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from forks import FORKS
-from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses as their_losses
 from sentence_transformers.sentence_transformer.evaluation import (
@@ -19,8 +17,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
     TripletEvaluator,
 )
 from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
-from small_trainings import OPTIMISER, Files, contents, losses, prepare, run_of, sharpen
-from test_training_resume import _kill_after_a_step_beyond
+from small_trainings import OPTIMISER, TASKS, Files, items_of, losses, prepare, sharpen, train
 from transformers import AutoModel
 
 from condenser.data.batches import num_steps, step_items
@@ -30,57 +27,29 @@ from condenser.evaluate.measures import accuracy, spearman
 from condenser.model.devices import set_up
 from condenser.model.sentence_encoder import load_sentence_encoder
 from condenser.retrieve.similarities import write_model_similarities, write_word_similarities
-from condenser.train.loop import linear_factor, num_warmup_steps, train_to_folder
-from condenser.train.sentences import sentence_loss, sentence_training
+from condenser.train.loop import linear_factor, num_warmup_steps
+from condenser.train.sentences import sentence_loss
 
-TASKS = {"similarity": 2, "triplets": 3, "inference": 2}
 # weights whose gradients are rounding alone: a distance does not change where all vectors move together
 LAST_BIAS = "encoder.layer.2.output.LayerNorm.bias"
 ROUNDING = {"similarity": ("key.bias",), "triplets": ("key.bias", LAST_BIAS), "inference": ("key.bias",)}
 BATCH_SIZE, EPOCHS, NUM_ITEMS, SEED, MARGIN = 4, 2, 10, 42, 5.0
 
 
-@pytest.fixture(scope="module", params=[0.0, 0.1], ids=["without dropout", "with dropout"])
-def files(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Files:
-    made = prepare(tmp_path_factory.mktemp("sentences"), dropout=request.param)
-    sharpen(made.backbone)
-    return made
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return sharpened(tmp_path_factory.mktemp("sentences"), dropout=0.0)
 
 
-def items_of(files: Files, task: str) -> list[Item]:
-    """Pairs or triplets of the tiny texts' first words."""
-    texts = [
-        " ".join(passage.text.split()[: 4 + number % 9]) for number, passage in enumerate(files.passages)
-    ]
-    labels: dict[str, Any] = {
-        "similarity": lambda number: number % 11 / 2,
-        "triplets": lambda number: None,
-        "inference": lambda number: float(number % 3),
-    }
-    return [
-        Item(
-            f"train-{number}",
-            tuple(texts[number * 3 + place] for place in range(TASKS[task])),
-            labels[task](number),
-        )
-        for number in range(NUM_ITEMS)
-    ]
+@pytest.fixture(scope="module")
+def files_with_dropout(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return sharpened(tmp_path_factory.mktemp("dropout"), dropout=0.1)
 
 
-def train(files: Files, task: str, output: Path, **changes: Any) -> dict[str, int]:
-    torch.set_num_threads(1)
-    items = output.with_name(f"{output.name}.items.train.jsonl")
-    write_items(items, items_of(files, task))
-    settings = {
-        "max_tokens": 32,
-        "batch_size": BATCH_SIZE,
-        "epochs": EPOCHS,
-        "margin": MARGIN,
-        "products": False,
-    }
-    subset = changes.pop("subset", None)
-    run = run_of(task, output, {**OPTIMISER, **settings}, **{"seed": SEED, **changes})
-    return train_to_folder(sentence_training(items, subset, files.backbone, run, task=task), run, output)
+def sharpened(folder: Path, *, dropout: float) -> Files:
+    files = prepare(folder, dropout=dropout)
+    sharpen(files.backbone)
+    return files
 
 
 def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:
@@ -132,37 +101,22 @@ def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_training_is_that_of_sentence_transformers(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, task: str
-) -> None:
-    files = prepare(tmp_path_factory.mktemp("plain"), dropout=0.0)
-    sharpen(files.backbone)
-    counts = train(files, task, tmp_path / "ours")
+def test_a_training_is_that_of_sentence_transformers(files: Files, tmp_path: Path, task: str) -> None:
+    counts = train(task, files, tmp_path / "ours", epochs=EPOCHS)
     values, model = theirs(files, task)
     assert counts["items"] == NUM_ITEMS and counts["steps"] == len(values) == 6
     assert [line["loss"] for line in losses(tmp_path / "ours")] == pytest.approx(values, rel=1e-4)
     ours = AutoModel.from_pretrained(tmp_path / "ours").state_dict()
-    before = load_file(files.backbone / "model.safetensors")
     for name, weight in model[0].auto_model.state_dict().items():
         if not name.endswith(ROUNDING[task]):
             torch.testing.assert_close(ours[name], weight, rtol=1e-3, atol=2e-4, msg=name)
-    assert any(not torch.equal(ours[name], before[name]) for name in before)
-    assert all(torch.equal(ours[name], before[name]) for name in before if "pooler" in name)
-
-
-def test_each_step_has_a_dropout_of_its_own(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, seeds = torch.manual_seed, list[int]()
-    monkeypatch.setattr(torch, "manual_seed", lambda seed: (seeds.append(seed), real(seed))[1])
-    counts = train(files, "similarity", tmp_path / "ours")
-    assert len(set(seeds[-counts["steps"] :])) == counts["steps"] == 6
 
 
 @pytest.mark.parametrize("task", ["similarity", "triplets"])
 def test_similarities_and_measures_are_those_of_sentence_transformers(
-    files: Files, tmp_path: Path, task: str
+    files_with_dropout: Files, tmp_path: Path, task: str
 ) -> None:
+    files = files_with_dropout
     items = items_of(files, task)
     write_items(tmp_path / "items.test.jsonl", items)
     counts = write_model_similarities(
@@ -228,28 +182,13 @@ def test_of_several_similarities_the_best_counts_as_in_sentence_transformers(
         )
 
 
-def _run_saving_every_step(files: Files, task: str, output: Path) -> None:
-    train(files, task, output, checkpoint_every_s=0)
-
-
-def test_a_training_killed_and_resumed_gives_the_same_bytes(files: Files, tmp_path: Path) -> None:
-    train(files, "inference", tmp_path / "whole")  # its classifier is in no model, but in the checkpoints
-    child = FORKS.Process(target=_run_saving_every_step, args=(files, "inference", tmp_path / "out"))
-    child.start()
-    _kill_after_a_step_beyond(2, tmp_path / "out-work", child)
-    assert not (tmp_path / "out").exists()
-    train(files, "inference", tmp_path / "out")
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
-
-
 def test_a_subset_trains_on_its_items_alone(files: Files, tmp_path: Path) -> None:
     (tmp_path / "subset.txt").write_text("".join(f"train-{number}\n" for number in (1, 4, 5)))
-    counts = train(files, "similarity", tmp_path / "out", subset=tmp_path / "subset.txt")
+    counts = train("similarity", files, tmp_path / "out", subset=tmp_path / "subset.txt")
     assert (counts["items"], counts["steps"], counts["items_seen"]) == (3, 2, 6)
 
 
-def test_triplets_of_equal_texts_have_a_finite_gradient(tmp_path_factory: pytest.TempPathFactory) -> None:
-    files = prepare(tmp_path_factory.mktemp("equal"), dropout=0.0)
+def test_triplets_of_equal_texts_have_a_finite_gradient(files: Files) -> None:
     encoder = load_sentence_encoder(files.backbone, max_tokens=32, device=torch.device("cpu"))
     loss, _ = sentence_loss(encoder, "triplets", margin=MARGIN, products=False, seed=SEED)
     value = loss([encoder.preprocess(["the same"]) for _ in range(3)], torch.zeros(1))

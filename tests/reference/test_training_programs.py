@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 from forks import Program
-from job_files import job_file
+from job_files import do, job_file
 from small_trainings import (
     OBJECTIVES,
     OPTIMISER,
@@ -77,6 +77,14 @@ def _job(files: Files, folder: Path, *, objective: str = "condenser", **changes:
     }
 
 
+def wait_for(claim: Callable[[], bool], program: Program) -> None:
+    """Until the claim about what a program does holds."""
+    until = time.monotonic() + 60
+    while not claim():
+        assert program.is_alive and time.monotonic() < until, "it did not come"
+        time.sleep(0.005)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_help_tells_what_is_read_and_written_without_loading_torch(root: Path, name: str) -> None:
     program = (
@@ -95,10 +103,7 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     files = prepare(tmp_path, dropout=0.1)
     job = _job(files, tmp_path, epochs=2)
     first = start(job)
-    work, until = tmp_path / "work", time.monotonic() + 60
-    while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
-        assert first.is_alive and time.monotonic() < until, "no step was logged"
-        time.sleep(0.005)
+    wait_for(lambda: any(log.stat().st_size for log in tmp_path.glob("work/*/log.jsonl")), first)
     first.send(signal.SIGTERM)
     status, told = first.ended(timeout_s=60)
     assert status == 143, told
@@ -146,10 +151,7 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
     for folder in ("remade", "anew"):
         (tmp_path / folder).mkdir()
     first = start({**_job(files, tmp_path / "remade"), "options": {**LOOP, "checkpoint_every_s": 0}})
-    until = time.monotonic() + 60
-    while not list((tmp_path / "remade" / "work").glob("*/step-*")):
-        assert first.is_alive and time.monotonic() < until, "no checkpoint came"
-        time.sleep(0.005)
+    wait_for(lambda: bool(list(tmp_path.glob("remade/work/*/step-*"))), first)
     first.kill()
     sharpen(files.backbone)
     for folder in ("remade", "anew"):
@@ -188,22 +190,12 @@ def test_the_settings_of_these_tests_are_those_of_a_configuration(objective: str
     kinds.load("objectives", objective).Settings(**settings)
 
 
-def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Start, tmp_path: Path) -> None:
+def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: Path) -> None:
     """Fine-tuned by `train`, encoded by `encode` and `encode_queries`, all of them or those of a subset."""
     files = prepare(tmp_path, dropout=0.1)
     recipe = {
-        **{
-            "tied": False,
-            "drop_last": False,
-            "updates": None,
-            "scale": None,
-            "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
-            "validation": None,
-            **OPTIMISER,
-        },
-        **{
-            name: RETRIEVER[name] for name in ("batch_size", "passages_per_query", "rows_per_chunk", "epochs")
-        },
+        **{key: value for key, value in RETRIEVER.items() if key != "soup"},
+        **{"tied": False, "drop_last": False, "validation": None, **OPTIMISER},
     }
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
     system = {"kind": "biencoder", "initial": "backbone", "distillation": None}
@@ -211,15 +203,14 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
     def run(rule: str, output: str, given: dict[str, Any], **more: Any) -> None:
         name = {"train": "model", "encode": "embeddings", "encode_queries": "embeddings"}[rule]
         file = tmp_path / output
-        job = {
-            "settings": {**config, "system": system, "seed": 42},
-            "input": {"lengths": [], "subset": [], **given},
-            "output": {name: file, "manifest": f"{file}.manifest.json"},
-            "work": tmp_path / "work" / output,
+        do(
+            rule,
+            settings={**config, "system": system, "seed": 42},
+            input={"lengths": [], "subset": [], **given},
+            output={name: file, "manifest": f"{file}.manifest.json"},
+            work=tmp_path / "work" / output,
             **more,
-        }
-        status, told = start(job, rule).ended(timeout_s=120)
-        assert status == 0, told
+        )
 
     queries, query_tokens = tmp_path / "queries.jsonl", shard_files(tmp_path / "queries")[0]
     tokens = [shard_files(prefix)[0] for prefix in files.tokens]

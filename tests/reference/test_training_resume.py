@@ -54,12 +54,14 @@ def _kill_after_a_step_beyond(step: int, work_folder: Path, child: BaseProcess) 
     ("kind", "step"),
     [
         pytest.param("condenser", 1, marks=pytest.mark.ci),
-        ("cocondenser", 3),
+        pytest.param("cocondenser", 3, marks=pytest.mark.ci),
         pytest.param("retriever", 5, marks=pytest.mark.ci),
         ("untied", 5),
-        ("late", 5),
-        ("distilled", 5),
-        ("crossencoder", 5),
+        pytest.param("late", 5, marks=pytest.mark.ci),
+        pytest.param("distilled", 5, marks=pytest.mark.ci),
+        pytest.param("crossencoder", 5, marks=pytest.mark.ci),
+        pytest.param("terms", 2, marks=pytest.mark.ci),
+        ("inference", 2),  # its classifier is in no model, but in the checkpoints
     ],
 )
 def test_a_training_killed_and_resumed_gives_the_same_bytes(
@@ -74,7 +76,8 @@ def test_a_training_killed_and_resumed_gives_the_same_bytes(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.ci)])
+@pytest.mark.ci  # quicker: tests/unit/train/test_distributed.py
+@pytest.mark.parametrize("world_size", [2, 3])
 def test_several_processes_give_the_losses_and_weights_of_one(
     files: Files, tmp_path: Path, world_size: int
 ) -> None:

@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import load_file
 from scipy.stats import zscore
 from small_trainings import (
-    OPTIMISER,
     PASSAGE_LENGTH,
     QUERY_LENGTH,
     RETRIEVER,
@@ -20,8 +19,8 @@ from small_trainings import (
     Files,
     losses,
     prepare,
-    run_of,
     sharpen,
+    train,
 )
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
@@ -29,9 +28,6 @@ from transformers import AutoModel, AutoTokenizer
 from condenser.data.batches import step_items
 from condenser.data.records import Passage, ScoredDoc, read_run, write_run
 from condenser.model.text_vector import TextVector, write_text_vector
-from condenser.train.finetune import distillation_training
-from condenser.train.loop import train_to_folder
-from condenser.train.teacher import TaughtFiles
 
 TEMPERATURE, DEPTH = 0.5, RETRIEVER["passages_per_query"]
 
@@ -50,29 +46,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return files
 
 
-def distilled(
-    files: Files,
-    output: Path,
-    *,
-    updates: int,
-    initial_share: float,
-    scale: float | None = None,
-    initial: Path | None = None,
-) -> Path:
-    torch.set_num_threads(1)
-    taught = TaughtFiles(
-        files.root / "teacher.trec",
-        files.texts,
-        with_own_passage=True,
-        temperature=TEMPERATURE,
-        initial_share=initial_share,
-    )
-    settings = {**OPTIMISER, **RETRIEVER, "tied": True, "epochs": None, "updates": updates, "scale": scale}
-    run = run_of("distilled", output, settings)
-    train_to_folder(distillation_training(taught, initial or files.backbone, run), run, output)
-    return output
-
-
 @pytest.mark.parametrize(
     ("scale", "is_normalised", "factor"),
     [(None, False, 1.0), (0.25, False, 0.25), (None, True, 20.0), (3.0, True, 3.0)],
@@ -84,7 +57,8 @@ def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_t
     initial = tmp_path / "initial"
     shutil.copytree(files.backbone, initial)
     write_text_vector(TextVector("cls", is_normalised), initial, dim=SHAPE["hidden_size"])
-    output = distilled(files, tmp_path / "out", updates=1, initial_share=0.0, scale=scale, initial=initial)
+    settings = {"run": files.root / "teacher.trec", "temperature": TEMPERATURE, "initial_share": 0.0}
+    train("distilled", files, tmp_path / "out", updates=1, scale=scale, initial=initial, **settings)
     model = AutoModel.from_pretrained(files.backbone).eval()
     tokenizer = AutoTokenizer.from_pretrained(files.backbone)
 
@@ -117,21 +91,17 @@ def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_t
         torch.log_softmax(factor * student, dim=1),
         torch.log_softmax(torch.tensor(teacher, dtype=torch.float32), dim=1),
     )
-    assert losses(output)[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
+    assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
 
 
 def test_the_encoder_that_is_written_has_the_share_of_the_first_weights_that_was_asked_for(
     files: Files, tmp_path: Path
 ) -> None:
+    for share in (0.0, 0.25):
+        train("distilled", files, tmp_path / str(share), updates=3, initial_share=share)
     first, trained, mixed = (
         load_file(folder / "model.safetensors")
-        for folder in (
-            files.backbone,
-            *(
-                distilled(files, tmp_path / str(share), updates=3, initial_share=share)
-                for share in (0.0, 0.25)
-            ),
-        )
+        for folder in (files.backbone, tmp_path / "0.0", tmp_path / "0.25")
     )
     name = "encoder.layer.0.output.dense.weight"
     assert not torch.allclose(trained[name], first[name])

@@ -7,7 +7,6 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest import mock
@@ -17,17 +16,12 @@ import pytest
 import torch
 from forks import FORKS
 
-from condenser.loss.contrastive import span_contrastive_loss
-from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
-from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
-from condenser.train.gradient_cache import contrastive_backward
-from condenser.train.memory import StepMemory
 
 CPU = torch.device("cpu")
-NUM_SPANS, WIDTH = 8, 10
+ROWS_PER_CHUNK = ((3, 0.0), (2, 0.1), (8, 0.1))  # of eight spans, with dropout
 
 
 def _free_port() -> int:
@@ -68,49 +62,27 @@ def run(work: Callable, world_size: int, *arguments: object) -> None:
 
 def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: float) -> np.ndarray:
     # transformers, which the other tests' processes spare
-    from small_models import chosen, full_rows, small_condenser
+    from small_models import small_condenser
+    from test_gradient_cache import cocondenser_gradient, span_chunks
 
-    model = small_condenser(dropout=dropout).train()
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 40, (NUM_SPANS, WIDTH), generator=generator)
-    order = torch.tensor([5, 0, 7, 2, 1, 6, 3, 4]).split(rows_per_chunk)
-    chunks = [Chunk("spans", rows, rows, 50 + number) for number, rows in enumerate(order)]
-
-    def with_losses(chunk):
-        rows = chunk.rows
-        texts = full_rows(ids[rows])
-        output = model(texts, chosen(texts, 2 + WIDTH * torch.arange(len(rows)), width=WIDTH))
-        return output.vector, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
-
-    losses = contrastive_backward(
-        [chunks[number] for number in processes.mine(len(chunks))],
-        lambda chunk: model.represent(full_rows(ids[chunk.rows])),
-        span_contrastive_loss,
-        num_rows={"spans": NUM_SPANS},
-        dim=12,
-        encode_with_losses=with_losses,
-        loss_names=["head"],
-        keep_graphs=False,
-        memory=StepMemory(model, keeps_graphs=False),
-        processes=processes,
-        scale=1.0,
-    )
+    model, chunks = small_condenser(dropout=dropout).train(), span_chunks(rows_per_chunk)
+    losses, _ = cocondenser_gradient(model, chunks, keep_graphs=False, processes=processes)
     sum_gradients(model.parameters(), processes)
     flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return torch.cat([*flat, torch.tensor([losses["contrastive"], losses["head"]]).double()]).numpy()
+    return torch.cat([*flat, torch.tensor(list(losses.values())).double()]).numpy()
 
 
 def _write_gradients(processes: Processes, folder: Path) -> None:
-    for rows_per_chunk, dropout in ((3, 0.0), (2, 0.1), (NUM_SPANS, 0.1)):
+    for rows_per_chunk, dropout in ROWS_PER_CHUNK:
         gradient = _cocondenser_gradient(processes, rows_per_chunk, dropout)
         np.save(folder / f"{rows_per_chunk}.{processes.rank}.npy", gradient)
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.ci)])
 def test_several_processes_have_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
     """Three uneven chunks, four even ones, and one chunk that leaves the other processes without any."""
     run(_write_gradients, world_size, tmp_path)
-    for rows_per_chunk, dropout in ((3, 0.0), (2, 0.1), (NUM_SPANS, 0.1)):
+    for rows_per_chunk, dropout in ROWS_PER_CHUNK:
         expected = _cocondenser_gradient(alone(CPU), rows_per_chunk, dropout)
         assert np.abs(expected).max() > 1e-2
         for rank in range(world_size):
@@ -120,36 +92,19 @@ def test_several_processes_have_the_gradient_of_one(world_size: int, tmp_path: P
         assert first.tobytes() == last.tobytes()  # or the processes' weights would drift apart
 
 
-class _Taken(Exception):
-    """The gradient that was asked for is taken; the training need not go on."""
-
-
 def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np.ndarray:
     """Losses and gradient of the first step of a training, as it computes them, in float64."""
-    import small_trainings
-
-    from condenser.train import loop
-
-    taken: list[np.ndarray] = []
-
-    def take(trainable, run) -> None:
-        figures = trainable.backward(trainable.prepare(0).content, 1.0)
-        weights = list(trainable.model.parameters())
-        sum_gradients(weights, processes)
-        flat = [weight.grad.flatten() for weight in weights if weight.grad is not None]
-        taken.append(torch.cat([*flat, torch.tensor(list(figures.values())).double()]).numpy())
-        raise _Taken
+    from small_trainings import Files, training
 
     model = Retriever if kind == "retriever" else Condenser
     load = model.load
-    with (
-        mock.patch.object(loop, "train", take),
-        mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()),
-        suppress(_Taken),
-    ):
-        output = folder / f"{kind} of {processes.world_size}"  # the first process holds its work folder
-        small_trainings.train(kind, small_trainings.Files(folder), output, processes=processes)
-    return taken[0]
+    with mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()):
+        trainable, _ = training(kind, Files(folder), folder / "out", processes=processes)
+    figures = trainable.backward(trainable.prepare(0).content, 1.0)
+    weights = list(trainable.model.parameters())
+    sum_gradients(weights, processes)
+    flat = [weight.grad.flatten() for weight in weights if weight.grad is not None]
+    return torch.cat([*flat, torch.tensor(list(figures.values())).double()]).numpy()
 
 
 def _write_gradients_of_trainings(processes: Processes, folder: Path) -> None:
@@ -158,7 +113,7 @@ def _write_gradients_of_trainings(processes: Processes, folder: Path) -> None:
         np.save(folder / f"{kind}.{processes.rank}.npy", gradient)
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [pytest.param(2, marks=pytest.mark.ci), 3])
 def test_a_training_of_several_processes_has_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
     """Condenser: four chunks of blocks. Fine-tuning: one of queries and three of passages."""
     from small_trainings import prepare

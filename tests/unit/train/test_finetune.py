@@ -2,42 +2,17 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from small_trainings import (
-    LATE,
-    OPTIMISER,
-    RETRIEVER,
-    SHAPE,
-    Files,
-    contents,
-    example_rows,
-    losses,
-    prepare,
-    run_of,
-    sharpen,
-    train,
-)
-from transformers import AutoModel
+from small_trainings import RETRIEVER, SHAPE, Files, contents, losses, prepare, sharpen, train, training
 
-from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
-from condenser.files import read_json
-from condenser.model.retriever import query_encoder_folder
-from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, write_text_vector
-from condenser.train import crossencoder, finetune
-from condenser.train.checkpoint import load_newest_checkpoint
-from condenser.train.chunks import Chunk
 from condenser.train.examples import (
     ExampleFile,
     ExampleRows,
@@ -45,8 +20,6 @@ from condenser.train.examples import (
     draw_passages,
     read_example_rows,
 )
-from condenser.train.late import late_training
-from condenser.train.loop import BAD_BATCH_NAME
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +39,6 @@ def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negative
     good = TrainExample("q1", ("d1",), ("d2",))
     write_examples(path, [good, TrainExample(query_id, positives, negatives)])
     return path
-
-
-@pytest.mark.parametrize(
-    ("kind", "module"), [("retriever", finetune), ("late", finetune), ("crossencoder", crossencoder)]
-)
-def test_every_chunk_of_a_training_has_a_dropout_of_its_own(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, module: ModuleType
-) -> None:
-    real, seeds = module.contrastive_backward, list[int]()
-
-    def noted(chunks: Sequence[Chunk[Rows]], *given: Any, **named: Any) -> dict[str, float]:
-        seeds.extend(chunk.seed for chunk in chunks)
-        return real(chunks, *given, **named)
-
-    monkeypatch.setattr(module, "contrastive_backward", noted)
-    train(kind, files, tmp_path / "out", updates=3)
-    assert len(seeds) >= 3 * 3 and len(set(seeds)) == len(seeds)
 
 
 def test_the_examples_of_all_files_stand_one_after_the_other_as_rows(tmp_path: Path) -> None:
@@ -122,6 +78,7 @@ def test_one_passage_a_query_is_its_positive_alone(tmp_path: Path) -> None:
     assert [passages[1] for passages in drawn] == [4, 3]
 
 
+@pytest.mark.ci  # its steps are those of a plain loop: tests/reference/test_training_steps.py
 def test_a_retriever_learns_to_tell_the_positives_of_a_tiny_collection(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     sharpen(files.backbone)
@@ -143,65 +100,60 @@ def test_similarities_are_scaled_as_the_vector_says_unless_the_recipe_says_other
     """Of a model of cosines; for late interaction each text has one state here."""
     backbone, dim = shutil.copytree(files.backbone, tmp_path / "backbone"), SHAPE["hidden_size"]
     write_text_vector(TextVector("cls", normalised=True), backbone, dim=dim)
-    run = run_of(kind, tmp_path / "out", {**OPTIMISER, **RETRIEVER, "tied": True}, scale=scale)
-    examples = TrainingFiles([files.examples], files.texts)
-    if kind == "late":
-        training = late_training(examples, backbone, run, **LATE | {"match": "first", "first_states": 1})
-    else:
-        training = finetune.retriever_training(examples, backbone, run)
+    of_late = {"match": "first", "first_states": 1} if kind == "late" else {}
+    made, _ = training(kind, files, tmp_path / "out", initial=backbone, scale=scale, **of_late)
     generator, group = torch.Generator().manual_seed(1), RETRIEVER["passages_per_query"]
     queries, passages = (torch.randn(count, dim, generator=generator) for count in (4, 4 * group))
     shares = (factor * queries @ passages.T).log_softmax(dim=1)
     expected = -shares[range(4), range(0, 4 * group, group)].mean()
-    loss = training.prepare(0).content.loss(queries=queries, passages=passages)
+    loss = made.prepare(0).content.loss(queries=queries, passages=passages)
     torch.testing.assert_close(loss, expected)
 
 
 def test_the_short_last_batch_is_kept_and_few_negatives_are_counted(files: Files, tmp_path: Path) -> None:
-    counts = train("retriever", files, tmp_path / "out", epochs=2)
-    assert [record["items"] for record in losses(tmp_path / "out")] == [4, 4, 4, 4, 2] * 2
-    assert counts["items_seen"] == 36
+    made, _ = training("retriever", files, tmp_path / "out")
+    assert [made.prepare(step).num_items for step in range(6)] == [4, 4, 4, 4, 2, 4]
     few = sum(len(example.negative_doc_ids) < 2 for example in read_examples(files.examples))
-    assert counts["examples_with_fewer_negatives_than_a_batch_takes"] == few > 0
+    assert made.counts["examples_with_fewer_negatives_than_a_batch_takes"] == few > 0
 
 
 def test_two_files_of_examples_are_trained_on_together(files: Files, tmp_path: Path) -> None:
-    counts = train("retriever", files, tmp_path / "out", example_files=[files.examples, files.examples])
-    assert counts["examples"] == counts["items_seen"] == 36
+    made, _ = training("retriever", files, tmp_path / "out", example_files=[files.examples, files.examples])
+    assert made.counts["examples"] == made.num_items == 36
+
+
+def write_query_files(files: Files, folder: Path, parts: dict[str, list[Query]]) -> dict[str, list[Path]]:
+    """Files of queries and their tokens, by the names that `TextFiles` has for them."""
+    for name, part in parts.items():
+        write_queries(folder / f"{name}.jsonl", part)
+        texts = [("", query.text) for query in part]
+        write_token_shard(texts, folder / name, Tokenizer(files.backbone), batch_size=16, split=False)
+    return {
+        "query_tokens": [folder / name for name in parts],
+        "queries": [folder / f"{name}.jsonl" for name in parts],
+    }
 
 
 def test_queries_of_two_files_are_trained_on_as_those_of_one(files: Files, tmp_path: Path) -> None:
     """The second file repeats an id with another text, whose examples are those of the first."""
-    queries, tokenizer = files.queries, Tokenizer(files.backbone)
-    parts = {"first": queries[:12], "more": [*queries[12:], Query(queries[0].query_id, "another text")]}
-    for name, part in parts.items():
-        write_queries(tmp_path / f"{name}.jsonl", part)
-        texts = [("", query.text) for query in part]
-        write_token_shard(texts, tmp_path / name, tokenizer, batch_size=16, split=False)
-    train("retriever", files, tmp_path / "one")
-    train(
-        *("retriever", files, tmp_path / "two"),
-        **{"query_tokens": [tmp_path / name for name in parts]},
-        **{"queries": [tmp_path / f"{name}.jsonl" for name in parts]},
-    )
+    queries = files.queries
+    more = [*queries[12:], Query(queries[0].query_id, "another text")]
+    of_two = write_query_files(files, tmp_path, {"first": queries[:12], "more": more})
+    train("retriever", files, tmp_path / "one", updates=3)
+    train("retriever", files, tmp_path / "two", updates=3, **of_two)
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
 def test_a_made_query_with_the_id_of_a_train_query_keeps_its_own_text(files: Files, tmp_path: Path) -> None:
     """A made query has the id of its passage, which a held-out train query may have, too."""
-    queries, tokenizer = files.queries, Tokenizer(files.backbone)
-    held_out = queries[0].query_id
+    queries, held_out = files.queries, files.queries[0].query_id
     (tmp_path / "held.txt").write_text(f"{held_out}\n")
     made = [Query(held_out, "made of a passage"), Query("own", "another one")]
-    for name, part in (("judged", queries), ("made", made)):
-        write_queries(tmp_path / f"{name}.jsonl", part)
-        texts = [("", query.text) for query in part]
-        write_token_shard(texts, tmp_path / name, tokenizer, batch_size=16, split=False)
+    of_both = write_query_files(files, tmp_path, {"judged": queries, "made": made})
     doc_ids = [passage.doc_id for passage in files.passages[:3]]
     labels = [TrainExample(query.query_id, (doc_ids[0],), tuple(doc_ids[1:])) for query in made]
     write_examples(tmp_path / "labels.jsonl", labels)
-    shards, names = [tmp_path / "judged", tmp_path / "made"], ("judged.jsonl", "made.jsonl")
-    texts_of_both = replace(files.texts, query_tokens=shards, queries=[tmp_path / name for name in names])
+    texts_of_both = replace(files.texts, **of_both)
     both = TrainingFiles(
         [files.examples, tmp_path / "labels.jsonl"],
         texts_of_both,
@@ -212,7 +164,7 @@ def test_a_made_query_with_the_id_of_a_train_query_keeps_its_own_text(files: Fil
     of_judged = [example for example in read_examples(files.examples) if example.query_id != held_out]
     assert examples.queries[-2:].tolist() == [len(queries), len(queries) + 1]
     assert len(examples) == len(of_judged) + 2 and set(kept.queries.tolist()) == {0}
-    alone = replace(texts_of_both, query_tokens=shards[1:], queries=[tmp_path / "made.jsonl"])
+    alone = replace(files.texts, **{name: paths[1:] for name, paths in of_both.items()})
     _, _, examples, kept = TrainingFiles([tmp_path / "labels.jsonl"], alone, has_pseudo_labels=True).read()
     assert examples.queries.tolist() == [0, 1] and len(kept) == 0
     write_examples(tmp_path / "labels.jsonl", [])  # of a teacher that is not used
@@ -220,73 +172,10 @@ def test_a_made_query_with_the_id_of_a_train_query_keeps_its_own_text(files: Fil
         TrainingFiles([tmp_path / "labels.jsonl"], alone, has_pseudo_labels=True).read()
 
 
-def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files, tmp_path: Path) -> None:
-    train("retriever", files, tmp_path / "out")
-    assert {"config.json", "model.safetensors", "tokenizer.json", "losses.jsonl"} <= set(
-        contents(tmp_path / "out")
-    )
-    model, loading = AutoModel.from_pretrained(tmp_path / "out", output_loading_info=True)
-    assert not loading["missing_keys"] and not loading["unexpected_keys"]
-    before = load_file(files.backbone / "model.safetensors")
-    unmoved = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
-    assert {"pooler.dense.weight", "pooler.dense.bias"} <= unmoved
-    assert "encoder.layer.2.output.dense.weight" not in unmoved
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        *[("retriever", {}), ("untied", {}), ("late", {}), ("late", {"match": "exact"})],
-        ("late", {"match": "first", "first_states": 3}),
-    ],
-)
-def test_keeping_graphs_or_computing_twice_changes_no_byte(
-    files: Files, tmp_path: Path, kind: str, changes: dict[str, Any]
-) -> None:
-    for keep in (True, False):
-        train(kind, files, tmp_path / str(keep), keep_graphs=keep, **changes)
-    assert contents(tmp_path / "True") == contents(tmp_path / "False")
-
-
-def test_two_encoders_are_trained_apart_and_each_is_a_folder_of_its_own(files: Files, tmp_path: Path) -> None:
-    counts = train("untied", files, tmp_path / "untied")
-    tied = train("retriever", files, tmp_path / "tied")
-    assert counts == tied
-    before = load_file(files.backbone / "model.safetensors")
-    passages, queries = (
-        load_file(folder / "model.safetensors")
-        for folder in (tmp_path / "untied", query_encoder_folder(tmp_path / "untied"))
-    )
-    frozen = {name for name in before if name.startswith("pooler.")}
-    for one, other in ((passages, queries), (passages, before), (queries, before)):
-        assert {name for name, weight in one.items() if torch.equal(weight, other[name])} == frozen
-    assert not (tmp_path / "tied" / "query").exists()
-    assert "query/tokenizer.json" in contents(tmp_path / "untied")
-
-
-def test_two_encoders_have_the_first_loss_of_one_and_later_others(files: Files, tmp_path: Path) -> None:
-    """They start from the same weights and draw the same dropout."""
-    logs = []
-    for kind in ("retriever", "untied"):
-        train(kind, files, tmp_path / kind, learning_rate=1e-2, warmup_ratio=0.0)
-        logs.append([record["loss"] for record in losses(tmp_path / kind)])
-    (first, *later), (same, *others) = logs
-    assert first == same
-    assert all(one != other for one, other in zip(later, others, strict=True))
-
-
 def test_texts_longer_than_the_limit_are_cut(files: Files, tmp_path: Path) -> None:
-    train("retriever", files, tmp_path / "out", lengths={"query": 5, "passage": 9})
-    per_query = 5 + RETRIEVER["passages_per_query"] * 9
-    for record in losses(tmp_path / "out"):
-        assert record["tokens"] <= record["items"] * per_query
-    assert any(record["tokens"] > 0.9 * record["items"] * per_query for record in losses(tmp_path / "out"))
-
-
-def test_fewer_examples_than_a_batch_are_one_step_an_epoch(files: Files, tmp_path: Path) -> None:
-    counts = train("retriever", files, tmp_path / "out", batch_size=1000, epochs=2)
-    assert counts["steps"] == 2 and counts["items_seen"] == 36
-    assert counts["updates_skipped"] == 0
+    made, _ = training("retriever", files, tmp_path / "out", lengths={"query": 5, "passage": 9})
+    longest = {chunk.group: int(chunk.inputs.rows.lengths.max()) for chunk in made.prepare(0).content.chunks}
+    assert longest == {"queries": 5, "passages": 9}
 
 
 def test_one_example_of_a_collection_of_two_is_trained_on(files: Files, tmp_path: Path) -> None:
@@ -302,28 +191,3 @@ def test_one_example_of_a_collection_of_two_is_trained_on(files: Files, tmp_path
     write_token_shard(rows, tmp_path / "queries", tokenizer, batch_size=8, split=False)
     counts = train("retriever", small, tmp_path / "out", initial=files.backbone)
     assert counts["examples_with_fewer_negatives_than_a_batch_takes"] == counts["steps"] == 1
-
-
-def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_checkpoint(
-    files: Files, tmp_path: Path
-) -> None:
-    diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* on queries .* with passages ") as caught:
-        train("retriever", files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
-    message = str(caught.value)
-    assert "(2 in a row)" in message and "\n" not in message
-    step = int(message.split(" at step ")[1].split()[0])
-    epoch, _, items = step_items(18, batch_size=4, step=step, seed=42, stream="retriever")
-    asked = [list(read_examples(files.examples))[item].query_id for item in items]
-    examples = example_rows(files)
-    drawn = [
-        files.passages[row].doc_id
-        for row in draw_passages(examples, items, passages_per_query=3, seed=42, epoch=epoch)
-    ]
-    assert f"on queries {', '.join(asked)} with passages {', '.join(drawn)} (all: " in message
-    named = read_json(tmp_path / "out-work" / BAD_BATCH_NAME)
-    assert named == {"step": step, "queries": asked, "passages": drawn}
-    assert not (tmp_path / "out").exists()
-    checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint="retriever", device="cpu")
-    assert checkpoint is not None and checkpoint.step == step
-    assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())

@@ -8,24 +8,22 @@ from pathlib import Path
 import pytest
 import torch
 from small_trainings import (
-    OPTIMISER,
     PASSAGE_LENGTH,
     QUERY_LENGTH,
     RETRIEVER,
     example_rows,
     losses,
     prepare,
-    run_of,
     sharpen,
     train,
+    training,
 )
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from condenser.data.batches import step_items
 from condenser.files import read_json, write_json
 from condenser.model.crossencoder import CrossEncoder
-from condenser.train.crossencoder import crossencoder_training
-from condenser.train.examples import TrainingFiles, draw_passages
+from condenser.train.examples import draw_passages
 
 SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
 
@@ -68,6 +66,5 @@ def test_a_pair_may_take_all_positions_and_no_more(tmp_path: Path, passage: int,
     """12 tokens and 53 share a [CLS], so that they are 64."""
     files = prepare(tmp_path, dropout=0.0)
     lengths = {"query": 12, "passage": passage}
-    run = run_of("crossencoder", tmp_path / "out", {**OPTIMISER, **RETRIEVER, "tied": True}, lengths=lengths)
     with nullcontext() if fits else pytest.raises(ValueError, match=r"\(65 tokens with specials\), got 64"):
-        crossencoder_training(TrainingFiles([files.examples], files.texts), files.backbone, run)
+        training("crossencoder", files, tmp_path / "out", lengths=lengths)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,9 @@ import pytest
 import torch
 from architectures import write_folder
 from small_models import full_rows
-from small_trainings import OPTIMISER, Files, losses, prepare, run_of, sharpen
+from small_trainings import TERMS, Files, losses, prepare, qrels_of, sharpen, train, write_term_weights
 from transformers import AutoModel, AutoTokenizer
 
-from condenser.blocks import TermWeights
 from condenser.data.batches import step_items
 from condenser.data.expansions import expanded
 from condenser.data.records import (
@@ -30,64 +28,21 @@ from condenser.data.terms import WordReader, query_term_recall
 from condenser.data.tokens import Tokenizer
 from condenser.model.term_weigher import TermWeigher
 from condenser.retrieve import term_weights
-from condenser.retrieve.term_weights import weigh_terms
-from condenser.settings import partly
-from condenser.train.loop import Run, Trainable, train_to_folder
-from condenser.train.term_weights import judged_passages, term_weights_training
+from condenser.train.term_weights import judged_passages
 
-LENGTH, BATCH, BLOCK = 40, 8, 7
-SETTINGS = {
-    **OPTIMISER,
-    **{"initial": "backbone", "max_tokens": LENGTH, "rows_per_chunk": 3, "batch_size": BATCH},
-    **{"drop_last": False, "epochs": None, "updates": 1},
-}
+LENGTH = TERMS["max_tokens"]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    """Query i has passage i, and the next one too if i is odd; so some passages have two queries."""
     files = prepare(tmp_path_factory.mktemp("terms"), dropout=0.0)
     sharpen(files.backbone)
-    qrels = [
-        Qrel(query.query_id, files.passages[row].doc_id, 1)
-        for number, query in enumerate(files.queries)
-        for row in range(number, number + 1 + number % 2)
-    ]
-    write_qrels(files.root / "qrels.tsv", [*qrels, Qrel(files.queries[0].query_id, qrels[-1].doc_id, 0)])
     return files
 
 
-def write_weights(files: Files, model: TermWeigher, folder: Path, *, work: Path) -> None:
-    weigh_terms(
-        model, files.backbone, files.tokens, files.doc_ids, folder / "weights.jsonl",
-        max_tokens=LENGTH, batch_tokens=512, block_rows=BLOCK,
-        device=torch.device("cpu"), precision="fp32", work_folder=work,
-    )  # fmt: skip
-
-
-def run_to(output: Path, **changes: Any) -> Run[TermWeights]:
-    run = run_of("terms", output, {}, checkpoint_every_s=0)
-    return replace(run, settings=partly(TermWeights, SETTINGS | changes))
-
-
-def training(files: Files, run: Run[TermWeights], *, held_out: Path | None = None) -> Trainable[Any]:
-    return term_weights_training(
-        files.texts,
-        files.root / "qrels.tsv",
-        files.backbone,
-        run,
-        relevant_grade=1,
-        subset=None,
-        held_out=held_out,
-        is_split=False,
-        save=lambda model, folder: write_weights(files, model, folder, work=run.work_folder),
-    )
-
-
-def trained(files: Files, output: Path, *, held_out: Path | None = None, **changes: Any) -> dict[str, int]:
-    torch.set_num_threads(1)
-    run = run_to(output, **changes)
-    return train_to_folder(training(files, run, held_out=held_out), run, output)
+def trained(files: Files, output: Path, **changes: Any) -> dict[str, int]:
+    """With the judgements of `small_trainings`: some passages have two queries."""
+    return train("terms", files, output, checkpoint_every_s=0, **{"updates": 1, **changes})
 
 
 def weights_in(output: Path) -> list[dict[str, float]]:
@@ -142,9 +97,9 @@ def recall(slow: Slow, passage: int, queries: list[Query]) -> dict[str, float]:
 
 def test_the_loss_is_the_mean_square_of_weight_less_query_term_recall(files: Files, tmp_path: Path) -> None:
     counts = trained(files, tmp_path / "out")
-    slow, judged = Slow(files.backbone), range(21)
+    slow, size = Slow(files.backbone), TERMS["batch_size"]
     assert (counts["passages_trained_on"], counts["queries"]) == (21, 20)
-    _, _, items = step_items(len(judged), batch_size=BATCH, step=0, seed=42, stream="term weights")
+    _, _, items = step_items(21, batch_size=size, step=0, seed=42, stream="term weights")
     assert {2, 4} & set(items.tolist()), "a passage with two queries"
     errors = [
         weight - recall(slow, item, files.queries).get(word, 0.0)
@@ -158,7 +113,7 @@ def test_a_word_has_the_larger_weight_of_its_first_pieces_in_the_form_that_an_in
     files: Files, tmp_path: Path
 ) -> None:
     model, slow = TermWeigher.start(files.backbone, seed=42), Slow(files.backbone)
-    write_weights(files, model, tmp_path, work=tmp_path)
+    write_term_weights(files, tmp_path, model, tmp_path)
     texts, expected = [], []
     for passage in files.passages:
         largest: dict[str, float] = {}
@@ -183,6 +138,7 @@ def test_of_a_words_weights_the_largest_above_zero_counts() -> None:
     assert term_weights._largest(["a", "b", "a", "a", "c", "d"], weights) == {"a": 0.5, "d": 0.123457}
 
 
+@pytest.mark.ci
 def test_words_that_train_queries_ask_for_come_to_weigh_more(files: Files, tmp_path: Path) -> None:
     trained(files, tmp_path / "out", updates=60)
     slow = Slow(files.backbone)
@@ -192,12 +148,6 @@ def test_words_that_train_queries_ask_for_come_to_weigh_more(files: Files, tmp_p
         for word in {word for _, word in slow.words(text_of(files.passages[row]))}:
             (asked if word in wanted else others).append(weights.get(word, 0.0))
     assert np.mean(asked) > 3 * np.mean(others)
-
-
-def test_every_chunk_of_every_step_has_a_dropout_of_its_own(files: Files, tmp_path: Path) -> None:
-    trainable = training(files, run_to(tmp_path / "out"))
-    seeds = [chunk.seed for step in range(4) for chunk in trainable.prepare(step).content.chunks]
-    assert len(set(seeds)) == len(seeds) >= 4 * 2
 
 
 def test_the_state_of_a_word_is_dropped_before_its_weight_in_training_alone(
@@ -219,7 +169,7 @@ def test_the_state_of_a_word_is_dropped_before_its_weight_in_training_alone(
 def test_held_out_queries_are_not_learnt_from(files: Files, tmp_path: Path) -> None:
     held_out = tmp_path / "held_out.txt"
     held_out.write_text("".join(f"{query.query_id}\n" for query in files.queries[:3]))
-    qrels, texts, split = files.root / "qrels.tsv", files.texts.read(), {"is_split": False}
+    qrels, texts, split = qrels_of(files), files.texts.read(), {"is_split": False}
     judged = judged_passages(qrels, texts, relevant_grade=1, subset=None, held_out=held_out, **split)
     assert judged.passages.tolist() == list(range(3, 21)) and judged.num_held_out == 3
     of_4 = judged.queries[judged.query_starts[1] : judged.query_starts[2]]
