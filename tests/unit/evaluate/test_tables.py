@@ -34,9 +34,7 @@ METHODS = {
     "bm25": "BM25",
     "ours": "Ours",
 }
-SIGNIFICANCE: dict[str, Any] = {
-    **{"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 42},
-}
+SIGNIFICANCE: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 42}
 FIGURES = published.rows_of([published.file("cocondenser_table2")])
 OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES = 8_841_823, 6_980, 43
 
@@ -95,9 +93,7 @@ def made(
     measures: Sequence[str] = ("MRR@10", "R@1000"),
     dataset: str = "msmarco",
     source: str = "pydoc",
-    depth: int = 1000,
     num_passages: int = 2000,
-    num_shared_queries: int = 0,
     comparisons: Sequence[Sequence[int]] = (),
     **changes: Any,
 ) -> pd.DataFrame:
@@ -109,9 +105,9 @@ def made(
             file = folder / f"{one['system']}.{variant}.json"
             of_row = {"MRR@10": mrr, "R@1000": recall}
             files.append(metrics_file(file, one["system"], num_queries, **of_row))
-    columns = columns_of(measures, dataset=dataset, source=source, depth=depth if judged else None)
+    columns = columns_of(measures, dataset=dataset, source=source, depth=1000 if judged else None)
     metrics = read_metrics(rows, columns, files)
-    counts = counts_of(num_passages, num_queries, num_shared_queries)
+    counts = counts_of(num_passages, num_queries)
     values: dict[str, Any] = {
         **{"sets": evaluation_sets(columns, {dataset: counts}), "left_out": []},
         **{"published": FIGURES, "starts": [None] * len(rows)},
@@ -130,12 +126,15 @@ def official(folder: Path, rows: Sequence[Mapping[str, Any]] = ROWS, **changes: 
     return made(folder, rows, **(whole | changes))
 
 
-def test_rows_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
-    assert made(tmp_path)["method"].tolist() == list(METHODS.values())
-    assert made(tmp_path, ROWS[::-1])["method"].tolist() == list(METHODS.values())[::-1]
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """All rows on the official collection; not to be changed."""
+    return official(tmp_path_factory.mktemp("official"))
 
 
-def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> None:
+def test_a_table_has_exactly_the_agreed_columns_and_its_rows_in_order(
+    tmp_path: Path, whole: pd.DataFrame
+) -> None:
     agreed = [
         *("method", "batch_size", "MRR@10", "R@1000", "origin"),
         *("collection", "passages", "queries", "backbone", "seeds"),
@@ -143,84 +142,50 @@ def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> N
         *("compared_with_start", "compared_with_start_p"),
     ]
     beside = ["MRR@10_published", "MRR@10_difference", "R@1000_published", "R@1000_difference"]
-    assert made(tmp_path).columns.tolist() == agreed
-    assert official(tmp_path).columns.tolist() == [*agreed, *beside]
+    table = made(tmp_path, ROWS[::-1])
+    assert table.columns.tolist() == agreed and whole.columns.tolist() == [*agreed, *beside]
+    assert table["method"].tolist() == list(METHODS.values())[::-1]
+    assert set(table["origin"]) == {"measured"}  # no published row stands beside another collection
+
+
+SETS: dict[str, dict[str, Any]] = {
+    "msmarco": {"num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES},
+    "tiny": {"source": "beir", "num_passages": 2000, "num_queries": 60},
+    "mine": {"source": "dpr", "num_passages": 21_015_324, "num_queries": 3_610},
+}
+MARCO, DL19_MARCO = ("msmarco", "dev"), ("msmarco", "dl19")
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("dataset", "changes", "name", "found"),
     [
-        {},
-        {"source": "msmarco"},
-        {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES - 1, "num_queries": OFFICIAL_DEV_QUERIES},
-        {"source": "tsv", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES},
-        {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DL19_QUERIES},
+        ("msmarco", {}, "MS MARCO", MARCO),
+        ("msmarco", {"num_queries": 43}, "MS MARCO, TREC DL 2019", DL19_MARCO),
+        ("msmarco", {"num_shared": 1}, "MS MARCO (1 evaluation queries are also train queries)", MARCO),
+        ("msmarco", {"num_passages": 2000}, "MS MARCO (not the official passages and queries)", None),
+        ("msmarco", {"num_queries": 6_979}, "MS MARCO (not the official passages and queries)", None),
+        ("msmarco", {"depth": 100}, "MS MARCO (runs of 100)", None),
+        ("msmarco", {"source": "pydoc"}, "pydoc (stand-in for MS MARCO)", None),
+        ("msmarco", {"source": "tsv", "depth": 100}, "tsv (stand-in for MS MARCO; runs of 100)", None),
+        ("tiny", {}, "tiny", None),
+        ("tiny", {"depth": 999}, "tiny (runs of 999)", None),
+        ("tiny", {"depth": 240, "num_passages": 240}, "tiny", None),  # a run holds the whole collection
+        ("tiny", {"depth": 239, "num_passages": 240}, "tiny (runs of 239)", None),
+        ("tiny", {"depth": 50, "measures": ["MRR@10"]}, "tiny", None),  # deep enough
+        ("tiny", {"num_shared": 1200}, "tiny (1,200 evaluation queries are also train queries)", None),
+        ("mine", {}, "Natural Questions", ("nq", "test")),  # whatever the data set is called
+        ("mine", {"num_queries": 3_609}, "mine (not the official passages and queries)", None),
     ],
 )
-def test_published_rows_never_stand_beside_another_collection(
-    tmp_path: Path, changes: dict[str, Any]
+def test_data_are_called_official_only_where_they_are_whole_and_searched_deep_enough(
+    dataset: str, changes: dict[str, Any], name: str, found: tuple[str, str] | None
 ) -> None:
-    table = made(tmp_path, **changes)
-    assert set(table["origin"]) == {"measured"}
-    assert set(table["collection"]) != {"MS MARCO"}
-    assert not [name for name in table.columns if "published" in name or "difference" in name]
-
-
-def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_one(
-    tmp_path: Path,
-) -> None:
-    table = official(tmp_path, ROWS[::-1])
-    assert table["origin"].tolist() == ["published"] * 4 + ["measured"] * 6
-    assert table["method"].tolist()[4:] == list(METHODS.values())[::-1]  # ours in our order
-    assert table["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]  # those of other methods
-    ours = table.set_index("method").loc["coCondenser + hard negatives"]
-    assert (ours["MRR@10"], ours["MRR@10_published"]) == (0.38, 0.382)
-    assert ours["MRR@10_difference"] == pytest.approx(-0.002)
-    assert ours["R@1000_difference"] == pytest.approx(0.98 - 0.984)
-    for method in ("BM25", "Ours", "RocketQA + denoising"):  # nothing is published of these beside them
-        assert pd.isna(table.set_index("method").loc[method, "MRR@10_published"])
-    assert ".3800 (-.002) [" in shown(table)
-    assert "(+ or -): ours less the published figure" in shown(table)
-
-
-def test_a_table_without_published_figures_has_none_on_the_official_collection_either(tmp_path: Path) -> None:
-    table = official(tmp_path, published=[])
-    assert set(table["origin"]) == {"measured"} and set(table["collection"]) == {"MS MARCO"}
-
-
-def test_a_stand_in_is_called_one_in_table_and_terminal(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO)"}
-    assert "not the papers' collection" in shown(table)
-    assert "not the papers' collection" not in shown(official(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("depth", "num_passages", "changes", "called"),
-    [
-        (50, 240, {}, "tiny (runs of 50)"),
-        (240, 240, {}, "tiny"),  # a run holds the whole collection
-        (239, 240, {}, "tiny (runs of 239)"),
-        (999, 2000, {}, "tiny (runs of 999)"),
-        (1000, 2000, {}, "tiny"),
-        (50, 2000, {"measures": ["MRR@10"]}, "tiny"),  # deep enough
-        (100, 2000, {"dataset": "msmarco", "source": "pydoc"}, "pydoc (stand-in for MS MARCO; runs of 100)"),
-    ],
-)
-def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
-    tmp_path: Path, depth: int, num_passages: int, changes: dict[str, Any], called: str
-) -> None:
-    kept = {"dataset": "tiny", "source": "beir", **changes}
-    table = made(tmp_path, depth=depth, num_passages=num_passages, **kept)
-    assert set(table["collection"]) == {called}
-    assert f"\n{called}: {num_passages:,} passages" in shown(table)
-
-
-def test_queries_that_train_and_evaluation_share_are_said_in_table_and_terminal(tmp_path: Path) -> None:
-    table = made(tmp_path, dataset="tiny", source="beir", num_shared_queries=1200)
-    called = "tiny (1,200 evaluation queries are also train queries)"
-    assert set(table["collection"]) == {called} and f"\n{called}: " in shown(table)
-    assert "published" in set(official(tmp_path, num_shared_queries=1)["origin"])  # as in the official data
+    given = {"source": dataset, "depth": 1000, "measures": ["MRR@10", "R@1000"], "num_shared": 0}
+    given |= SETS[dataset] | changes
+    counts = counts_of(*(given.pop(key) for key in ("num_passages", "num_queries", "num_shared")))
+    columns = columns_of(given.pop("measures"), dataset=dataset, **given)
+    (evaluation_set,) = evaluation_sets(columns, {dataset: counts}).values()
+    assert (evaluation_set.name, evaluation_set.official) == (name, found)
 
 
 @pytest.mark.parametrize("official_name", [None, "STS benchmark"])
@@ -234,20 +199,53 @@ def test_items_that_train_and_test_share_are_said_and_keep_the_official_figures(
     assert (found.official is not None) == (official_name is not None)
 
 
-def test_published_recall_never_stands_beside_recall_at_another_depth(tmp_path: Path) -> None:
-    table = official(tmp_path, depth=100)
-    assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
-    assert set(table["origin"]) == {"measured"}
-    assert "do not compare" in shown(table)
+def test_queries_shared_with_other_evaluation_sets_are_no_train_queries() -> None:
+    counts = {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}
+    counts["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
+    columns = [*columns_of(["MRR@10"], source="msmarco"), DL19]
+    dev, dl19 = evaluation_sets(columns, {"msmarco": counts}).values()
+    assert (dev.num_shared, dl19.num_shared) == (0, 3)
 
 
-def test_dl_2019_is_the_official_collection_with_other_queries(tmp_path: Path) -> None:
-    table = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES)
-    assert set(table["collection"]) == {"MS MARCO, TREC DL 2019"}
-    assert "not the papers' collection" not in shown(table)
-    assert "do not compare" in shown(table)
-    incomplete = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
-    assert set(incomplete["collection"]) == {"MS MARCO (not the official passages and queries)"}
+def test_documents_without_text_that_were_left_out_are_no_other_collection() -> None:
+    column = Column("doc/MRR@100", "doc", "dev", "MRR@100", "msmarco_doc", "train", 1000)
+    counts = {"passages": 3_213_800, "queries": {"dev": 5_193}, "files": {"docs": {"without_text": 35}}}
+    (found,) = evaluation_sets([column], {"doc": counts}).values()
+    assert found.name == "MS MARCO documents"
+
+
+def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_one(
+    whole: pd.DataFrame,
+) -> None:
+    assert whole["origin"].tolist() == ["published"] * 4 + ["measured"] * 6
+    assert whole["method"].tolist()[4:] == list(METHODS.values())  # ours in our order
+    assert whole["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]  # those of other methods
+    by_method = whole.set_index("method")
+    ours = by_method.loc["coCondenser + hard negatives"]
+    assert (ours["MRR@10"], ours["MRR@10_published"]) == (0.38, 0.382)
+    assert ours["MRR@10_difference"] == pytest.approx(-0.002)
+    assert ours["R@1000_difference"] == pytest.approx(0.98 - 0.984)
+    for method in ("BM25", "Ours", "RocketQA + denoising"):  # nothing is published of these beside them
+        assert pd.isna(by_method.loc[method, "MRR@10_published"])
+    assert ".3800 (-.002) [" in shown(whole)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, "This is not the papers' collection: do not compare with their figures."),
+        (
+            {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DL19_QUERIES},
+            "This is not what the papers' table was measured on: do not compare with it.",
+        ),
+    ],
+)
+def test_the_terminal_says_where_figures_may_not_be_compared(
+    tmp_path: Path, whole: pd.DataFrame, changes: dict[str, Any], line: str
+) -> None:
+    assert line in shown(made(tmp_path, **changes)).splitlines()
+    assert "do not compare" not in shown(whole)
+    assert "(+ or -): ours less the published figure of the same method" in shown(whole)
 
 
 def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_path: Path) -> None:
@@ -278,13 +276,12 @@ def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
     )
 
 
-def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path) -> None:
-    table = official(tmp_path)
-    write_table(tmp_path / "table2.tsv", table)
+def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path, whole: pd.DataFrame) -> None:
+    write_table(tmp_path / "table2.tsv", whole)
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
     assert first[10:] == [""] * 10
-    assert shown(table).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
+    assert shown(whole).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
 
 
 def test_the_terminal_shows_a_dash_for_what_bm25_has_not(tmp_path: Path) -> None:
@@ -309,12 +306,8 @@ def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure
     text = shown(table)
     assert text.splitlines()[2].endswith("  WORSE")
     assert text.splitlines()[-1] == "WORSE than the untouched start: Ours."
-    better = {("start", "seed42"): (0.1, 0.9)}
-    assert made(tmp_path, WITH_START, **(STARTS | {"results": better}))["compared_with_start"].tolist()[
-        1:3
-    ] == [
-        *("better", "better"),
-    ]
+    better = made(tmp_path, WITH_START, **STARTS | {"results": {("start", "seed42"): (0.1, 0.9)}})
+    assert better["compared_with_start"].tolist()[1:3] == ["better", "better"]
 
 
 def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> None:
@@ -331,12 +324,11 @@ def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> N
     assert tests["row_mean"].tolist() == pytest.approx(table["MRR@10"].tolist()[1:])
 
 
-def test_every_measured_cell_lies_in_its_interval(tmp_path: Path) -> None:
-    table = official(tmp_path)
-    ours = table[table["origin"] == "measured"]
+def test_every_measured_cell_lies_in_its_interval(whole: pd.DataFrame) -> None:
+    ours = whole[whole["origin"] == "measured"]
     for name in ("MRR@10", "R@1000"):
         assert (ours[f"{name}_low"] < ours[name]).all() and (ours[name] < ours[f"{name}_high"]).all()
-        assert table[table["origin"] == "published"][f"{name}_low"].isna().all()
+        assert whole[whole["origin"] == "published"][f"{name}_low"].isna().all()
     # .1 more or less for each of 6,980 queries
     width = (ours["MRR@10_high"] - ours["MRR@10_low"]).tolist()
     assert width == pytest.approx([2 * 1.96 * 0.1 / math.sqrt(6980)] * 6, rel=0.1)
@@ -349,7 +341,9 @@ def test_one_query_leaves_an_interval_of_all_that_the_measure_can_be(tmp_path: P
 
 
 @pytest.mark.parametrize("num_seeds", [1, 3])
-def test_the_screen_takes_at_most_120_columns_however_many_seeds(tmp_path: Path, num_seeds: int) -> None:
+def test_the_screen_takes_at_most_120_columns_however_many_seeds(
+    tmp_path: Path, whole: pd.DataFrame, num_seeds: int
+) -> None:
     variants = [f"seed{seed}" for seed in range(num_seeds)]
     sizes = [
         {"train_queries": size, "variants": [f"n{size}-{one}" for one in variants]} for size in (250, 1000)
@@ -359,18 +353,13 @@ def test_the_screen_takes_at_most_120_columns_however_many_seeds(tmp_path: Path,
         *(row(system, **size) for system in ("condenser-round1", "cocondenser-round1") for size in sizes),
     ]
     pairs = [[number, 0] for number in range(1, 5)]
-    table = made(
-        tmp_path,
-        rows,
-        results={("start", "seed42"): (0.35, 0.9)},
-        starts=[None, 0, 0, 0, 0],
-        comparisons=pairs,
-    )
+    results = {("start", "seed42"): (0.35, 0.9)}
+    table = made(tmp_path, rows, results=results, starts=[None, 0, 0, 0, 0], comparisons=pairs)
     lines = shown(table).splitlines()
     assert max(map(len, lines)) <= 120
     assert "±" in lines[2] if num_seeds == 3 else "±" not in lines[2]
     assert all("[" in line for line in lines[1:6])
-    assert max(map(len, shown(official(tmp_path)).splitlines())) <= 120
+    assert max(map(len, shown(whole).splitlines())) <= 120
 
 
 SIZES_AND_SEEDS = {
@@ -407,18 +396,6 @@ def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(t
     assert ".1150 ±.021 [" in shown(table)
 
 
-def test_a_mean_of_three_seeds_worked_by_hand(tmp_path: Path) -> None:
-    results = {
-        ("ours", f"seed{seed}"): (value, 0.5)
-        for seed, value in zip((4, 8, 9), (0.30, 0.34, 0.35), strict=True)
-    }
-    rows = [row("ours", variants=["seed4", "seed8", "seed9"])]
-    table = made(tmp_path, rows, results=results)
-    assert table["MRR@10"].tolist() == pytest.approx([0.33])
-    assert table["MRR@10_sd"].tolist() == pytest.approx([math.sqrt((0.03**2 + 0.01**2 + 0.02**2) / 2)])
-    assert table["seeds"].tolist() == ["4,8,9"] and "train_queries" not in table.columns
-
-
 def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_size(tmp_path: Path) -> None:
     rows = [
         row("condenser-round1", train_queries=1000, variants=["n1000-seed42"]),
@@ -439,26 +416,31 @@ def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_siz
 
 
 def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = official(tmp_path)
-    columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
+    expected = made(tmp_path, num_passages=4000)
+    columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"])]
+    notes: dict[str, list[Any]] = {"texts": [], "trainings": [], "compared": []}
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
-    of_table["notes"] = {"texts": [], "trainings": [], "compared": []}
-    config = {"table": of_table, "significance": SIGNIFICANCE, "notes": {"unknown_words": 0.01}}
-    (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
-    files = [tmp_path / f"{row['system']}.{row['variants'][0]}.json" for row in ROWS]
-    job = {
-        "settings": config,
-        "wildcards": {"dataset": "msmarco"},
-        "output": {"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
-    }
-    given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
-    given |= {"models": [], "lengths": [], "losses": [], "validations": [], "counted": []}
-    do("table", **job, input={**given, "metrics": files})
+    (tmp_path / "counts.json").write_text(json.dumps(counts_of(4000, 100)))
+    do(
+        "table",
+        settings={
+            **{"table": {**of_table, "notes": notes}, "notes": {"unknown_words": 0.01}},
+            "significance": SIGNIFICANCE,
+        },
+        wildcards={"dataset": "msmarco"},
+        input={
+            **{name: [] for name in ("models", "lengths", "losses", "validations", "counted")},
+            "counts": [tmp_path / "counts.json"],
+            "published": [published.file("cocondenser_table2")],
+            "metrics": [tmp_path / f"{row['system']}.{row['variants'][0]}.json" for row in ROWS],
+        },
+        output={"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
+    )
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
     assert capsys.readouterr().out == shown(expected) + "\n"
     manifest = json.loads((tmp_path / "m.json").read_text())
-    assert manifest["counts"] == {"rows": 10} and (tmp_path / "n.txt").read_text() == ""
+    assert manifest["counts"] == {"rows": 6} and (tmp_path / "n.txt").read_text() == ""
     assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])
 
 
@@ -514,14 +496,6 @@ def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so(tmp_
     assert (of_few > of_many).all()
 
 
-def test_queries_shared_with_other_evaluation_sets_are_no_train_queries(tmp_path: Path) -> None:
-    counts = {"msmarco": {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}}
-    counts["msmarco"]["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
-    table = with_other_columns(tmp_path, [DL19], counts)
-    assert set(table["collection"]) == {"MS MARCO (not the official passages and queries)"}
-    assert "3 evaluation queries are also train queries" in table["other_columns"][0]
-
-
 def test_published_figures_stand_in_the_official_columns_alone(tmp_path: Path) -> None:
     """The dev queries are a sample here, those of DL 2019 are complete."""
     counts = {"msmarco": {"passages": OFFICIAL_PASSAGES, "queries": {"dev": 100, "dl19": 43}}}
@@ -534,24 +508,3 @@ def test_published_figures_stand_in_the_official_columns_alone(tmp_path: Path) -
     theirs = table[table["origin"] == "published"]
     assert theirs["MRR@10"].isna().all() and theirs["dl19/nDCG@10"].notna().all()
     assert "RocketQA, no external data" not in theirs["method"].tolist()  # has no figure for DL 2019
-
-
-def test_figures_of_questions_stand_beside_the_official_questions_whatever_they_are_called(
-    tmp_path: Path,
-) -> None:
-    column = Column("mine/hits@5", "mine", "test", "hits@5", "dpr", "train", 1000)
-    counts = {"msmarco": counts_of(300, 100), "mine": {"passages": 21_015_324, "queries": {"test": 3_610}}}
-    figures = published.rows_of([published.file("cocondenser_table1")])
-    table = with_other_columns(tmp_path, [column], counts, published=figures)
-    assert table[table["method"] == "RocketQA"]["mine/hits@5"].tolist() == [0.74]
-    assert "mine/hits@5: Natural Questions, 21,015,324 passages, 3,610 queries" in set(table["other_columns"])
-    counts["mine"]["queries"]["test"] -= 1
-    assert set(with_other_columns(tmp_path, [column], counts, published=figures)["origin"]) == {"measured"}
-
-
-def test_documents_without_text_that_were_left_out_are_no_other_collection(tmp_path: Path) -> None:
-    column = Column("doc/MRR@100", "doc", "dev", "MRR@100", "msmarco_doc", "train", 1000)
-    of_documents = {"passages": 3_213_800, "queries": {"dev": 5_193}, "files": {"docs": {"without_text": 35}}}
-    counts = {"msmarco": counts_of(300, 100), "doc": of_documents}
-    table = with_other_columns(tmp_path, [column], counts)
-    assert "doc/MRR@100: MS MARCO documents, 3,213,800 passages" in table["other_columns"][0]
