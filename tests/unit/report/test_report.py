@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from small_results import MISSING, record, report_of, write_losses, write_results
+from small_results import MISSING, record, record_beside, report_of, write_losses, write_results
 
 from condenser.data.records import ScoredDoc, read_run, write_run
 from condenser.files import read_json, write_json
@@ -158,9 +158,8 @@ def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     columns = "row compared_with measure difference difference_low difference_high holm_p_value verdict"
     columns += " smallest_detectable_difference"
     tests.write_text("\t".join(columns.split()) + "\n" + "\t".join(["A", "B", *"12345", "worse", "6"]) + "\n")
-    metrics, run = (folder / "A" / "seed1" / f"{name}" for name in ("metrics.dev.json", "run.dev.trec"))
-    of_tests = {"outputs": [tests], "inputs": [metrics], "wildcards": {"table": "table2"}}
-    record(Path(f"{tests}.manifest.json"), "compare", **of_tests)
+    metrics, run = (folder / "A" / "seed1" / name for name in ("metrics.dev.json", "run.dev.trec"))
+    record_beside(tests, "compare", inputs=[metrics], wildcards={"table": "table2"})
     marks = r"Which differences hold: 1 of 1 out of date|show a difference\. out of date"
     found, counts = shown(results)
     assert counts["out_of_date"] == 0 and "1 of 1 comparisons show a difference" in found.text
@@ -169,9 +168,7 @@ def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     measured = read_json(metrics)  # measured again, with other bytes, and the table made of it
     write_json(metrics, {**measured, "note": "other"})
     named, qrels = {"system": "A", "variant": "seed1", "split": "dev"}, results / "small/data/qrels.dev.tsv"
-    record(
-        Path(f"{metrics}.manifest.json"), "metrics", outputs=[metrics], inputs=[run, qrels], wildcards=named
-    )
+    record_beside(metrics, "metrics", inputs=[run, qrels], wildcards=named)
     of_table = results / "small" / "table2.tsv.manifest.json"
     table = read_manifest(of_table)
     Manifest(of_table, table.spec, inputs=table.inputs).write(outputs=table.outputs, counts={})
@@ -181,7 +178,7 @@ def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     vectors = folder / "A" / "seed1" / "embeddings" / "collection.npy"  # the run is of others, then
     vectors.write_bytes(b"others")
     named = {"system": "A", "variant": "seed1"}
-    record(Path(f"{vectors}.manifest.json"), "encode", outputs=[vectors], wildcards=named)
+    record_beside(vectors, "encode", wildcards=named)
     found, counts = shown(results)
     assert counts["out_of_date"] == 4  # the run, and by it measures, table and tests
     assert "the best in table2 out of date" in found.text and "1 out of date system is left out" in found.text
@@ -226,8 +223,7 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
     def planned(*rows: str) -> tuple[Report, list[dict[str, Any] | None]]:
         columns = "rule jobs seconds memory_bytes bytes_on_disk device basis seconds_low seconds_high rates"
         plan.write_text("".join(f"{line}\n" for line in ("\t".join(columns.split()), *rows)))
-        named = {"table": "table2", "on": ""}
-        record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards=named)
+        record_beside(plan, "plan", wildcards={"table": "table2", "on": ""})
         report = report_of(results)
         return report, [row["measured"] for row in report.planned()[0]["rows"]]
 
@@ -332,7 +328,7 @@ def test_results_of_another_data_set_are_found_where_these_are_made_from_them(tm
     used = results / "elsewhere" / "models" / "used" / "losses.jsonl"
     tuned = results / "small" / "tuned.txt"
     tuned.touch()
-    record(Path(f"{tuned}.manifest.json"), "train", outputs=[tuned], inputs=[used])
+    record_beside(tuned, "train", inputs=[used])
     found = {path for path in manifests_of(results, "small") if results / "small" not in path.parents}
     assert found == {Path(f"{used.parent}.manifest.json")}
 
