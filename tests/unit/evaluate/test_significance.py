@@ -40,32 +40,15 @@ def simulated(generator, difficulty, *, num_seeds, seed_sd, noise_sd, system_sd=
     return reciprocal_ranks(of_seeds + noise_sd * generator.normal(size=(num_seeds, len(difficulty))))
 
 
-def share_of_false_alarms(
-    test, num_simulations, *, num_seeds, num_queries=200, system_sd=0.0, seed_sd=0.0, noise_sd=0.5
-):
+def share_of_false_alarms(test, num_simulations, **case):
     """How often `test` calls two systems different that were drawn in the same way."""
-    generator = np.random.default_rng(20)
-    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": noise_sd, "system_sd": system_sd}
-    false_alarms = 0
+    generator, false_alarms = np.random.default_rng(20), 0
+    of_system = {"seed_sd": 0.0, "noise_sd": 0.5, **case}
     for simulation in range(num_simulations):
-        difficulty = generator.normal(1, 2, size=num_queries)
+        difficulty = generator.normal(1, 2, size=200)
         first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
         false_alarms += test(first, second, num_permutations=1000, seed=simulation) <= ALPHA
     return false_alarms / num_simulations
-
-
-def share_of_covering_intervals(num_simulations, *, num_seeds, num_queries, seed_sd, mean_log_rank=1):
-    """How often an interval encloses the mean over very many seeds and queries."""
-    generator = np.random.default_rng(21)
-    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": 0.5}
-    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
-    truth = reciprocal_ranks(generator.normal(mean_log_rank, total_sd, size=4_000_000)).mean()
-    covering = 0
-    for _ in range(num_simulations):
-        difficulty = generator.normal(mean_log_rank, 2, size=num_queries)
-        low, high = interval(simulated(generator, difficulty, **of_system), **NINETY_FIVE)
-        covering += low <= truth <= high
-    return covering / num_simulations
 
 
 def over_queries_alone(first, second, *, num_permutations, seed):
@@ -355,11 +338,17 @@ def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
 
 
 @pytest.mark.parametrize("num_seeds", [1, 3])
-def test_95_percent_of_intervals_cover_the_mean(num_seeds):
-    covering = share_of_covering_intervals(
-        1000, num_seeds=num_seeds, num_queries=200, seed_sd=0.1 * (num_seeds > 1)
-    )
-    assert 0.935 <= covering <= 0.98
+def test_95_percent_of_intervals_cover_the_mean_over_very_many_seeds_and_queries(num_seeds):
+    generator, covering = np.random.default_rng(21), 0
+    seed_sd = 0.1 * (num_seeds > 1)
+    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
+    truth = reciprocal_ranks(generator.normal(1, total_sd, size=4_000_000)).mean()
+    for _ in range(1000):
+        difficulty = generator.normal(1, 2, size=200)
+        values = simulated(generator, difficulty, num_seeds=num_seeds, seed_sd=seed_sd, noise_sd=0.5)
+        low, high = interval(values, **NINETY_FIVE)
+        covering += low <= truth <= high
+    assert 0.935 <= covering / 1000 <= 0.98
 
 
 def test_a_small_difference_of_all_queries_is_one() -> None:
