@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from condenser.evaluate.comparisons import (
     written_p_value,
 )
 from condenser.evaluate.significance import difference_interval, randomisation_test, variance
+from condenser.files import write_json
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
@@ -36,21 +36,18 @@ def scores(system: str, variant: str, *, num_queries: int = 40) -> list[float]:
     return np.clip(generator.random(num_queries) + gain, 0, 1).tolist()
 
 
-def metrics_files(folder: Path, *, num_queries: int = 40) -> dict[tuple[str, str], Path]:
-    files = {}
-    for one in ROWS:
-        for variant in one["variants"]:
-            values = scores(one["system"], variant, num_queries=num_queries)
-            columns = {"query_id": [str(number) for number in range(len(values))], "MRR@10": values}
-            file = folder / f"{one['system']}.{variant}.json"
-            file.write_text(json.dumps({"system": one["system"], "per_query": columns}))
-            files[one["system"], variant] = file
+def metrics_files(folder: Path, *, num_queries: int = 40) -> list[Path]:
+    files = []
+    for system, variant in ((one["system"], variant) for one in ROWS for variant in one["variants"]):
+        values = scores(system, variant, num_queries=num_queries)
+        files.append(folder / f"{system}.{variant}.json")
+        write_json(files[-1], {"system": system, "per_query": {"MRR@10": values}})
     return files
 
 
-def measured_of(files: Mapping[tuple[str, str], Path], **changes: Any) -> dict[str, Measured]:
+def measured_of(files: Sequence[Path], **changes: Any) -> dict[str, Measured]:
     columns = columns_of(["MRR@10"])
-    metrics = read_metrics(ROWS, columns, [*files.values()])
+    metrics = read_metrics(ROWS, columns, files)
     return measure_columns(ROWS, columns, PAIRS, metrics, significance=SIGNIFICANCE | changes)
 
 
@@ -184,7 +181,7 @@ def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_p
     dev, test = metrics_files(tmp_path / "dev"), metrics_files(tmp_path / "test", num_queries=25)
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     columns = [*columns_of(["MRR@10"]), elsewhere]
-    files = read_metrics(ROWS, columns, [*dev.values(), *test.values()])
+    files = read_metrics(ROWS, columns, [*dev, *test])
     both = measure_columns(ROWS, columns, PAIRS, files, significance=SIGNIFICANCE)
     # By text: since Python 3.13 dataclasses with a NaN are not equal to themselves.
     assert repr(both["MRR@10"]) == repr(measured_of(dev)["MRR@10"])

@@ -207,6 +207,9 @@ def test_quality_by_rule_goes_from_the_start_to_the_trained_system(
         start, tuned = (float(row[measure]) for row in table["rows"])
         assert families == {"start": [Quality(0, start, 0.1, 0.9), Quality(2, tuned, 0.1, 0.9)]}
         assert levels == {}
+    settings, (first, second) = report._tables[0].config["table"], table["rows"]
+    only_tuned = report._quality(settings, [{**first, "R@10": ""}, second], "R@10")
+    assert only_tuned is None  # one step is no way
 
 
 def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
