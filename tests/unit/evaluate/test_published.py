@@ -89,25 +89,6 @@ def test_tables_that_repeat_each_other_agree() -> None:
         assert older[method].figures.items() <= newer[method].figures.items()
 
 
-@pytest.mark.parametrize(
-    ("source", "num_passages", "num_queries", "name"),
-    [
-        ("msmarco", 8_841_823, 6_980, ("msmarco", "dev")),
-        ("msmarco", 8_841_823, 43, ("msmarco", "dl19")),
-        ("msmarco", 8_841_822, 6_980, None),
-        ("beir", 8_841_823, 6_980, None),
-        ("dpr", 21_015_324, 3_610, ("nq", "test")),
-        ("dpr", 21_015_324, 11_313, ("tqa", "test")),
-        ("dpr", 21_015_324, 8_757, None),  # Natural Questions dev
-        ("msmarco_doc", 3_213_835, 5_193, ("msmarco_doc", "dev")),
-    ],
-)
-def test_only_whole_collections_and_query_sets_are_the_official_ones(
-    source: str, num_passages: int, num_queries: int, name: tuple[str, str] | None
-) -> None:
-    assert published.official(source, num_passages=num_passages, num_queries=num_queries) == name
-
-
 def test_of_two_files_the_first_figure_wins_and_a_wrong_column_is_named(tmp_path: Path) -> None:
     first, second, wrong = (tmp_path / f"{name}.tsv" for name in ("first", "second", "wrong"))
     first.write_text("# a\nmethod\tMRR@10\tdl19/nDCG@10\nA\t0.5\t\n")

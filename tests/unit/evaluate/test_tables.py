@@ -172,7 +172,8 @@ MARCO, DL19_MARCO = ("msmarco", "dev"), ("msmarco", "dl19")
         ("tiny", {"depth": 50, "measures": ["MRR@10"]}, "tiny", None),  # deep enough
         ("tiny", {"num_shared": 1200}, "tiny (1,200 evaluation queries are also train queries)", None),
         ("mine", {}, "Natural Questions", ("nq", "test")),  # whatever the data set is called
-        ("mine", {"num_queries": 3_609}, "mine (not the official passages and queries)", None),
+        ("mine", {"num_queries": 11_313}, "TriviaQA", ("tqa", "test")),
+        ("mine", {"num_queries": 8_757}, "mine (not the official passages and queries)", None),  # its dev
     ],
 )
 def test_data_are_called_official_only_where_they_are_whole_and_searched_deep_enough(
@@ -328,9 +329,6 @@ def test_every_measured_cell_lies_in_its_interval(whole: pd.DataFrame) -> None:
     for name in ("MRR@10", "R@1000"):
         assert (ours[f"{name}_low"] < ours[name]).all() and (ours[name] < ours[f"{name}_high"]).all()
         assert whole[whole["origin"] == "published"][f"{name}_low"].isna().all()
-    # .1 more or less for each of 6,980 queries
-    width = (ours["MRR@10_high"] - ours["MRR@10_low"]).tolist()
-    assert width == pytest.approx([2 * 1.96 * 0.1 / math.sqrt(6980)] * 6, rel=0.1)
 
 
 def test_one_query_leaves_an_interval_of_all_that_the_measure_can_be() -> None:

@@ -341,18 +341,17 @@ def words_of(svg: bytes) -> set[str]:
     return {text.strip() for text in re.findall(r"<!-- (.*?) -->", svg.decode(), flags=re.DOTALL)}
 
 
-def test_charts_are_the_same_bytes_and_name_what_they_show() -> None:
+def test_charts_name_what_they_show() -> None:
     nan = float("nan")
     family = [Quality(0, 0.3, 0.2, 0.4), Quality(2, 0.5, nan, nan)]
-    made = [
-        quality_chart({"a model": family, "_other": family[:1]}, {"BM25 at $5 or $6": 0.25}, measure="MRR@10")
-        for _ in range(2)
-    ]
-    assert made[0] == made[1] and b"NaN" not in made[0] and b"nan" not in made[0]
+    quality = quality_chart(
+        {"a model": family, "_other": family[:1]}, {"BM25 at $5 or $6": 0.25}, measure="MRR@10"
+    )
+    assert b"NaN" not in quality and b"nan" not in quality
     texts = {"MRR@10", "a model", "_other", "BM25 at $5 or $6", *charts.STAGES_OF_QUALITY}
-    assert texts <= words_of(made[0])
-    losses = [loss_chart({"seed1": [(1.0, 2.0), (2.0, 1.5)]}, name="train A") for _ in range(2)]
-    assert losses[0] == losses[1] and {"train A", "seed1", "updates"} <= words_of(losses[0])
+    assert texts <= words_of(quality)
+    losses = loss_chart({"seed1": [(1.0, 2.0), (2.0, 1.5)]}, name="train A")
+    assert {"train A", "seed1", "updates"} <= words_of(losses)
 
 
 def test_times_and_sizes_are_written_in_words() -> None:
