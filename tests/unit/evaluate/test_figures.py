@@ -266,6 +266,10 @@ def keep_the_header(file: Path) -> None:
     file.write_text(file.read_text().partition("\n")[0] + "\n")
 
 
+def publish(file: Path) -> None:
+    rewrite(file, "measured", "published")
+
+
 def test_published_rows_are_left_out(tmp_path: Path) -> None:
     settings, files = low_data(tmp_path)
     rewrite(files[0], "BM25\t8\t0.2\t0.7\tmeasured", "BM25\t8\t0.2\t0.7\tpublished")
@@ -279,6 +283,7 @@ def test_published_rows_are_left_out(tmp_path: Path) -> None:
         ("train_size", {"measures": ["R@5"]}, None, r"low_data\.tsv: expected the measure R@5, got MRR@10"),
         ("train_size", {"train_split": "dl19"}, None, "expected the number of queries of dl19, got none"),
         ("curve", {"measures": ["R@5"]}, None, r"low_data\.tsv: expected the measure R@5, got MRR@10"),
+        ("curve", {}, publish, r"low_data\.tsv: expected a measured row of BERT, got none"),
         ("curve", {"lines": {"a line": {"T5": 1.0}}}, None, "expected a measured row of T5, got none"),
         ("differences", {}, keep_the_header, r"expected comparisons, got none\. Give the table compare_with"),
         ("differences", {"measures": ["R@5"]}, None, r"expected one of its measures, MRR@10, R@10, got R@5"),
