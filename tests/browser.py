@@ -23,13 +23,9 @@ from websockets.sync.client import ClientConnection, connect
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 QUIET = (  # nothing of Chromium's own on the network, and no sandbox, which root may not have
     *("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
-    *(
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--disable-extensions",
-    ),
-    *("--disable-default-apps", "--hide-scrollbars", "--mute-audio", "--remote-debugging-port=0"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    *("--disable-extensions", "--disable-default-apps", "--hide-scrollbars", "--mute-audio"),
+    "--remote-debugging-port=0",
 )
 DESKTOP, PHONE = (1280, 900), (390, 844)
 KEYS = {"Enter": (13, "\r"), "ArrowDown": (40, "")}  # the number of a key, and what it types
@@ -121,15 +117,9 @@ class Tab:
     def press(self, key: str) -> None:
         """Press one of `KEYS`."""
         number, text = KEYS[key]
-        for kind in ("keyDown", "keyUp"):
-            self.call(
-                "Input.dispatchKeyEvent",
-                type=kind,
-                key=key,
-                code=key,
-                windowsVirtualKeyCode=number,
-                text=text if kind == "keyDown" else "",
-            )
+        names = {"key": key, "code": key, "windowsVirtualKeyCode": number}
+        for kind, typed in (("keyDown", text), ("keyUp", "")):
+            self.call("Input.dispatchKeyEvent", type=kind, text=typed, **names)
 
     def choose(self, selector: str, value: str) -> None:
         """Choose an entry of a menu by its value."""
@@ -144,14 +134,8 @@ class Tab:
 
     def resize(self, size: tuple[int, int], *, dark: bool = False) -> None:
         """Show the page in a window of this size; below 600 pixels as a phone does."""
-        width, height = size
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=1,
-            mobile=width < 600,
-        )
+        window = {"width": size[0], "height": size[1], "mobile": size[0] < 600}
+        self.call("Emulation.setDeviceMetricsOverride", deviceScaleFactor=1, **window)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media="", features=[scheme])
 

@@ -27,25 +27,13 @@ from condenser.report.state import read_state, write_state
 
 MEASURES = ["MRR@10", "R@10"]
 OF_TABLE = [{"name": name, "measure": name, "dataset": "small", "split": "dev"} for name in MEASURES]
-COLUMNS = [
-    "method",
-    "batch_size",
-    *MEASURES,
-    "origin",
-    "collection",
-    "passages",
-    "queries",
-    "backbone",
-    "seeds",
-]
+COLUMNS = ["method", "batch_size", *MEASURES, "origin", "collection", "passages", "queries"]
+COLUMNS += ["backbone", "seeds"]
 COLUMNS += [f"{name}_{limit}" for name in MEASURES for limit in ("low", "high")]
 COLUMNS += ["compared_with_start", "compared_with_start_p"]
 
-MISSING = {
-    "target": "results/small/other.tsv",
-    "command": "snakemake results/small/other.tsv",
-    "reason": None,
-}
+OTHER = "results/small/other.tsv"
+MISSING = {"target": OTHER, "command": f"snakemake {OTHER}", "reason": None}
 
 Rankings = Mapping[str, Sequence[tuple[str, float]]]  # query_id -> passages and scores, best first
 
@@ -65,6 +53,11 @@ def record(
     Manifest(manifest, spec, inputs=inputs).write(outputs=outputs, counts=said.get("counts", {}))
 
 
+def record_beside(output: Path, rule: str, **said: Any) -> None:
+    """Write the manifest of a result of one file, as `record` does."""
+    record(Path(f"{output}.manifest.json"), rule, outputs=[output], **said)
+
+
 def write_results(
     results: Path,
     *,
@@ -72,7 +65,6 @@ def write_results(
     passages: Sequence[tuple[str, str, str]],
     judged: Mapping[str, Mapping[str, int]],
     systems: Mapping[str, Rankings],
-    published: str | None = None,
 ) -> Path:
     """A data set `small` under `results`, with a table of systems; gives its folder.
 
@@ -113,28 +105,12 @@ def write_results(
         write_run(run, hits, system=name)
         vectors = place / "embeddings" / "collection.npy"
         save_npy(vectors, np.zeros((len(passages), 2), np.float32))
-        record(
-            Path(f"{vectors}.manifest.json"),
-            "encode",
-            outputs=[vectors],
-            inputs=[place / "model" / "losses.jsonl"] if number else [data / "collection.jsonl"],
-            wildcards=named,
-        )
-        record(
-            Path(f"{run}.manifest.json"),
-            "merge",
-            outputs=[run],
-            inputs=[vectors],
-            wildcards={**named, "split": "dev"},
-        )
-        evaluate(run, data / "qrels.dev.tsv", metrics, system=name, measures=MEASURES, relevant_grade=1)
-        record(
-            Path(f"{metrics}.manifest.json"),
-            "metrics",
-            outputs=[metrics],
-            inputs=[run, data / "qrels.dev.tsv"],
-            wildcards={**named, "split": "dev"},
-        )
+        read = place / "model" / "losses.jsonl" if number else data / "collection.jsonl"
+        qrels = data / "qrels.dev.tsv"
+        evaluate(run, qrels, metrics, system=name, measures=MEASURES, relevant_grade=1)
+        record_beside(vectors, "encode", inputs=[read], wildcards=named)
+        record_beside(run, "merge", inputs=[vectors], wildcards={**named, "split": "dev"})
+        record_beside(metrics, "metrics", inputs=[run, qrels], wildcards={**named, "split": "dev"})
         rows.append(
             {"system": name, "variants": [variant], "method": f"System {name}", "train_queries": "all"}
         )
@@ -151,13 +127,12 @@ def write_results(
     all_metrics = [
         folder / "systems" / row["system"] / row["variants"][0] / "metrics.dev.json" for row in rows
     ]
-    record(
-        folder / "table2.tsv.manifest.json",
+    record_beside(
+        table,
         "table",
-        outputs=[table],
         inputs=[*all_metrics, data / "counts.json"],
         wildcards={"table": "table2"},
-        config={"table": {"rows": rows, "columns": OF_TABLE, "published": published}},
+        config={"table": {"rows": rows, "columns": OF_TABLE, "published": None}},
     )
     return folder
 

@@ -29,11 +29,7 @@ PASSAGES = {
     "<i>id</i>": ("", "zebra \"quoted\" 'quoted' \\ \u2028 {{x}} ${y} \x7f"),
     "plain": ("Zebras", "A zebra has stripes."),
 }
-OVERLAY = {
-    "datasets": {
-        "hostile": {"source": "beir", "path": "hostile", "train_split": None, "eval_split": None},
-    }
-}
+HOSTILE = {"source": "beir", "path": "hostile", "train_split": None, "eval_split": None}
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +39,7 @@ def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFac
     rows = [{"_id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
     (folder / "hostile").mkdir()
     (folder / "hostile" / "corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    (folder / "overlay.json").write_text(json.dumps(OVERLAY))
+    (folder / "overlay.json").write_text(json.dumps({"datasets": {"hostile": HOSTILE}}))
     encoder = "results/hostile/systems/backbone-zeroshot/untrained/embeddings"
     targets = [f"{encoder}/collection.{number}-of-2.npy" for number in range(2)]
     finished(folder, *targets, target="results/hostile/bm25/index", cores=1, overlays=["overlay.json"])
@@ -89,13 +85,11 @@ def test_a_typed_query_is_answered_by_two_systems_with_their_times(tab: Tab, add
     for side in ("left", "right"):
         assert len(ids(tab, side)) == 10
         took = tab.value(f"document.querySelector('#answer-{side} .took').textContent")
-        assert re.fullmatch(
-            r"\d+ ms: (open \d+ ms, )?(encode [\d.]+ ms, )?search [\d.]+ ms(, waiting \d+ ms)?", took
-        ), took
-    heads = [
-        tab.value(f"document.querySelector('#answer-{side} h2').textContent") for side in ("left", "right")
-    ]
-    assert "seed42" in heads[0] and heads[1] == "BM25 (bm25 untrained)"
+        steps = r"(open \d+ ms, )?(encode [\d.]+ ms, )?search [\d.]+ ms(, waiting \d+ ms)?"
+        assert re.fullmatch(rf"\d+ ms: {steps}", took), took
+    heading = "document.querySelector('#answer-{} h2').textContent"
+    left, right = (tab.value(heading.format(side)) for side in ("left", "right"))
+    assert "seed42" in left and right == "BM25 (bm25 untrained)"
     both = set(ids(tab, "left")) & set(ids(tab, "right"))
     marks = tab.value("[...document.querySelectorAll('#answer-left .other')].map(e => e.textContent)")
     assert len(marks) == 10 and sum("right: rank " in mark for mark in marks) == len(both)
@@ -127,7 +121,7 @@ def test_a_system_that_is_not_made_says_so_with_the_command(tab: Tab, address: s
     assert ids(tab, "right")
 
 
-@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, False), (PHONE, True), (DESKTOP, True)])
+@pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, True)], ids=["light", "dark"])
 def test_texts_are_shown_as_text_and_break_nothing(
     tab: Tab, address: str, size: tuple[int, int], dark: bool
 ) -> None:
@@ -146,12 +140,8 @@ def test_texts_are_shown_as_text_and_break_nothing(
             expected = text if len(text) <= 5000 else text[:5000] + "…"
             assert shown[name] == [title, expected], name
     assert tab.value("document.title") == "Ask two systems"
-    assert (
-        tab.value(
-            "document.querySelectorAll('main img, main script, main style, main b:not(.head b)').length"
-        )
-        == 0
-    )
+    markup = "main img, main script, main style, main b:not(.head b)"
+    assert tab.value(f"document.querySelectorAll('{markup}').length") == 0
     width = tab.value("document.documentElement.scrollWidth")
     assert width <= size[0], "the page scrolls sideways"
     paper, ink = tab.value(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,11 @@ from condenser.evaluate.comparisons import (
     row_names,
     written_p_value,
 )
-from condenser.evaluate.significance import difference_interval, holm, randomisation_test, summaries, variance
+from condenser.files import write_json
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
 PAIRS = [[1, 0], [2, 0], [2, 1]]
-SEED, PERMUTATIONS = SIGNIFICANCE["seed"], SIGNIFICANCE["permutations"]
 
 
 def scores(system: str, variant: str, *, num_queries: int = 40) -> list[float]:
@@ -35,44 +34,30 @@ def scores(system: str, variant: str, *, num_queries: int = 40) -> list[float]:
     return np.clip(generator.random(num_queries) + gain, 0, 1).tolist()
 
 
-def metrics_files(folder: Path, *, num_queries: int = 40) -> dict[tuple[str, str], Path]:
-    files = {}
-    for one in ROWS:
-        for variant in one["variants"]:
-            values = scores(one["system"], variant, num_queries=num_queries)
-            columns = {"query_id": [str(number) for number in range(len(values))], "MRR@10": values}
-            file = folder / f"{one['system']}.{variant}.json"
-            file.write_text(json.dumps({"system": one["system"], "per_query": columns}))
-            files[one["system"], variant] = file
+def metrics_files(folder: Path, *, num_queries: int = 40) -> list[Path]:
+    files = []
+    for system, variant in ((one["system"], variant) for one in ROWS for variant in one["variants"]):
+        values = scores(system, variant, num_queries=num_queries)
+        files.append(folder / f"{system}.{variant}.json")
+        write_json(files[-1], {"system": system, "per_query": {"MRR@10": values}})
     return files
 
 
-def edit(file: Path, **columns: list) -> None:
-    content = json.loads(file.read_text())
-    content["per_query"].update(columns)
-    file.write_text(json.dumps(content))
+def measured_of(files: Sequence[Path], **changes: Any) -> dict[str, Measured]:
+    columns = columns_of(["MRR@10"])
+    metrics = read_metrics(ROWS, columns, files)
+    return measure_columns(ROWS, columns, PAIRS, metrics, significance=SIGNIFICANCE | changes)
 
 
-def measured_of(
-    files: Mapping[tuple[str, str], Path],
-    *,
-    measure: str = "MRR@10",
-    pairs: Sequence[Sequence[int]] = PAIRS,
-    **changes: Any,
-) -> dict[str, Measured]:
-    columns = columns_of([measure])
-    metrics = read_metrics(ROWS, columns, [*files.values()])
-    return measure_columns(ROWS, columns, pairs, metrics, significance=SIGNIFICANCE | changes)
+@pytest.fixture(scope="module")
+def by_column(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Measured]:
+    return measured_of(metrics_files(tmp_path_factory.mktemp("metrics")))
 
 
-def found(
-    folder: Path, pairs: Sequence[Sequence[int]] = PAIRS, *, num_queries: int = 40, **changes: Any
-) -> dict[str, Measured]:
-    return measured_of(metrics_files(folder, num_queries=num_queries), pairs=pairs, **changes)
-
-
-def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(tmp_path: Path) -> None:
-    frame = make_comparisons(ROWS, found(tmp_path))
+def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(
+    by_column: dict[str, Measured],
+) -> None:
+    frame, comparisons = make_comparisons(ROWS, by_column), by_column["MRR@10"].comparisons
     assert frame.columns.tolist() == [
         *("row", "compared_with", "measure", "row_mean", "compared_with_mean"),
         *("difference", "difference_low", "difference_high", "p_value", "holm_p_value", "verdict"),
@@ -84,54 +69,39 @@ def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(t
         ("Ours", "BM25", "better"),
         ("Ours", "Condenser w/o hard negatives", "better"),
     ]
-    bm25, plain = (
-        np.array([scores(*key)]) for key in (("bm25", "untrained"), ("condenser-round1", "seed42"))
-    )
-    ours = np.array([scores("ours", variant) for variant in ROWS[2]["variants"]])
-    first, second, third = (line for _, line in frame.iterrows())
-    assert first["row_mean"] == pytest.approx(plain.mean())
-    assert first["compared_with_mean"] == pytest.approx(bm25.mean())
-    assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
-    limits = difference_interval(plain, bm25, confidence=SIGNIFICANCE["confidence"], ends=(0.0, 1.0))
-    assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
-    (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
-    assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)
-    of_difference = variance(ours.mean(axis=0) - bm25[0], [ours, bm25])
-    assert second["smallest_detectable_difference"] > 2.8 * of_difference.total**0.5
-    assert third["difference"] == pytest.approx(ours.mean() - plain.mean())
+    means = [np.mean([scores(one["system"], name) for name in one["variants"]]) for one in ROWS]
+    assert frame["row_mean"].tolist() == pytest.approx([means[1], means[2], means[2]])
+    assert frame["compared_with_mean"].tolist() == pytest.approx([means[0], means[0], means[1]])
+    for line, comparison in zip(frame.to_dict("records"), comparisons.values(), strict=True):
+        limits = line["difference"], line["difference_low"], line["difference_high"]
+        assert limits == (comparison.difference, comparison.low, comparison.high)
+        assert line["smallest_detectable_difference"] == comparison.detectable_difference
+        assert line["p_value"] == written_p_value(comparison.p_value)
+        assert line["holm_p_value"] == written_p_value(comparison.holm_p_value)
     assert frame["test"].tolist() == ["randomisation over queries", *["t test over seeds and queries"] * 2]
     assert frame["row_seeds"].tolist() == ["42", "1,2,3", "1,2,3"]
-    assert pd.isna(first["compared_with_seeds"]) and third["compared_with_seeds"] == "42"
+    assert pd.isna(frame["compared_with_seeds"][0]) and frame["compared_with_seeds"][2] == "42"
     assert set(frame["queries"]) == {40}
 
 
-def test_holm_is_over_all_comparisons_of_the_table_for_one_measure(tmp_path: Path) -> None:
-    comparisons = found(tmp_path)["MRR@10"].comparisons
-    of_all = holm([one.p_value for one in comparisons.values()])
-    assert [one.holm_p_value for one in comparisons.values()] == of_all
-    assert found(tmp_path, [[1, 0]])["MRR@10"].comparisons[1, 0].holm_p_value < of_all[0] * 3.1
-
-
-def test_level_and_seed_are_those_of_the_configuration(tmp_path: Path) -> None:
-    default = found(tmp_path)["MRR@10"]
-    narrow = found(tmp_path, confidence=0.8)["MRR@10"]
-    for cell, narrower in zip(default.cells, narrow.cells, strict=True):
+def test_level_and_seed_are_those_of_the_configuration(
+    tmp_path: Path, by_column: dict[str, Measured]
+) -> None:
+    default = by_column["MRR@10"]
+    files = metrics_files(tmp_path)
+    changed = measured_of(files, confidence=0.8, seed=1)["MRR@10"]
+    for cell, narrower in zip(default.cells, changed.cells, strict=True):
         assert cell.low < narrower.low < narrower.mean < narrower.high < cell.high
-    assert found(tmp_path, seed=1)["MRR@10"].comparisons[1, 0].p_value != default.comparisons[1, 0].p_value
-    more = found(tmp_path, power=0.95)["MRR@10"].comparisons[1, 0]
+    assert changed.comparisons[1, 0].p_value != default.comparisons[1, 0].p_value
+    more = measured_of(files, power=0.95)["MRR@10"].comparisons[1, 0]
     assert more.detectable_difference > default.comparisons[1, 0].detectable_difference
 
 
-@pytest.mark.parametrize(("score", "has_room"), [(0.3, True), (0.6, False)])
-def test_where_nothing_varies_the_detectable_difference_is_large_or_beyond_the_measure(
-    tmp_path: Path, score: float, has_room: bool
-) -> None:
-    of_pair = {0: np.full((1, 7), score), 1: np.full((1, 7), score)}
-    cells, comparisons = summaries(of_pair, [(1, 0)], ends=(0.0, 1.0), **SIGNIFICANCE)
-    frame = make_comparisons(ROWS, {"MRR@10": Measured([*cells.values()], comparisons, 7)})
-    assert (frame["smallest_detectable_difference"].fillna(0) > 0.5).all() == has_room
-    assert ("smallest_detectable_difference is empty" in render_comparisons(frame)) != has_room
-    assert "is empty" not in render_comparisons(make_comparisons(ROWS, found(tmp_path)))
+def test_an_empty_detectable_difference_is_explained(by_column: dict[str, Measured]) -> None:
+    frame = make_comparisons(ROWS, by_column)
+    assert "is empty" not in render_comparisons(frame)
+    frame.loc[1, "smallest_detectable_difference"] = pd.NA
+    assert "smallest_detectable_difference is empty where" in render_comparisons(frame)
 
 
 def test_rows_of_several_sizes_are_told_apart() -> None:
@@ -146,65 +116,57 @@ def test_a_small_p_value_is_not_written_as_nought() -> None:
     ]
 
 
-def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(tmp_path: Path) -> None:
-    first, second = render_comparisons(make_comparisons(ROWS, found(tmp_path))).split("\n\n")
+def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(
+    by_column: dict[str, Measured],
+) -> None:
+    first, second = render_comparisons(make_comparisons(ROWS, by_column)).split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()] == [
         *("MRR@10, compared with: BM25", "Condenser w/o hard negatives", "Ours"),
     ]
     assert second.startswith("MRR@10, compared with: Condenser w/o hard negatives  difference")
     assert second.endswith("better") and len(second.splitlines()) == 2
     long = [{**one, "train_queries": 1000} for one in ROWS]
-    lines = render_comparisons(make_comparisons(long, found(tmp_path))).splitlines()
+    lines = render_comparisons(make_comparisons(long, by_column)).splitlines()
     assert max(map(len, lines)) <= 120
 
 
-def test_two_rows_with_the_same_scores_do_not_claim_that_they_are_equal(tmp_path: Path) -> None:
-    files = metrics_files(tmp_path, num_queries=20)
-    edit(
-        files["condenser-round1", "seed42"],
-        **{"MRR@10": [scores("bm25", "untrained")[number] for number in range(20)]},
-    )
-    comparison = measured_of(files)["MRR@10"].comparisons[1, 0]
-    assert (comparison.difference, comparison.p_value) == (0, 1)
-    assert (comparison.low, comparison.high) == pytest.approx((-0.137, 0.137), abs=1e-3)
-
-
-def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
-    files = metrics_files(tmp_path)
-    for seed, value in ((1, 0.0), (2, 0.02), (3, 0.3)):  # seeds that differ more than queries
-        edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[0.0] * 39]})
-    cells = measured_of(files)["MRR@10"].cells
-    assert cells[2].low == 0.0 < cells[2].mean < cells[2].high
-    for seed, value in ((1, 1.0), (2, 0.98), (3, 0.7)):
-        edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[1.0] * 39]})
-    cells = measured_of(files)["MRR@10"].cells
-    assert cells[2].low < cells[2].mean < cells[2].high == 1.0
-
-
 @pytest.mark.parametrize(
-    ("verdict", "low", "high", "is_said"),
+    ("verdict", "low", "high", "note"),
     [
-        *[("no difference shown", 0.01, 0.2, True), ("no difference shown", -0.2, -0.01, True)],
-        *[("no difference shown", -0.1, 0.1, False), ("no difference shown", math.nan, math.nan, False)],
-        *[("better", 0.01, 0.2, False), ("worse", -0.2, -0.01, False)],
+        ("no difference shown", 0.01, 0.2, "corrected for all comparisons"),
+        ("no difference shown", -0.2, -0.01, "corrected for all comparisons"),
+        ("no difference shown", -0.1, 0.1, None),
+        ("no difference shown", math.nan, math.nan, None),
+        ("better", -0.01, 0.2, "unlike those measured"),
+        ("worse", -0.2, 0.01, "unlike those measured"),
+        ("worse", -0.2, -0.01, None),
     ],
 )
-def test_an_interval_that_leaves_out_0_beside_no_difference_is_explained(
-    verdict: str, low: float, high: float, is_said: bool
+def test_an_interval_that_contradicts_the_verdict_is_explained(
+    verdict: str, low: float, high: float, note: str | None
 ) -> None:
-    assert bool(interval_notes([("better", 0.1, 0.2), (verdict, low, high)])) == is_said
+    notes = interval_notes([("better", 0.1, 0.2), (verdict, low, high)])
+    assert [note is not None and note in line for line in notes] == [True] * (note is not None)
 
 
-def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:
-    frame = make_comparisons(ROWS, found(tmp_path, []))
+def test_the_terminal_explains_such_an_interval(by_column: dict[str, Measured]) -> None:
+    frame = make_comparisons(ROWS, by_column)
+    assert "interval" not in render_comparisons(frame)
+    frame.loc[1, ["verdict", "difference_low", "difference_high"]] = ["worse", -0.2, 0.01]
+    assert "unlike those measured" in render_comparisons(frame)
+
+
+def test_a_table_with_nothing_to_compare_has_a_header_alone(by_column: dict[str, Measured]) -> None:
+    frame = make_comparisons(ROWS, {"MRR@10": replace(by_column["MRR@10"], comparisons={})})
     assert frame.empty and "verdict" in frame
     assert render_comparisons(frame) == "Nothing to compare."
 
 
 def test_without_judged_queries_nothing_is_claimed(tmp_path: Path) -> None:
-    one = found(tmp_path, num_queries=0)["MRR@10"]
-    assert one.comparisons == {} and one.num_queries == 0
-    assert len(one.cells) == 3 and all(np.isnan([cell.mean, cell.low, cell.high]).all() for cell in one.cells)
+    column = measured_of(metrics_files(tmp_path, num_queries=0))["MRR@10"]
+    assert column.comparisons == {} and column.num_queries == 0
+    assert all(np.isnan([cell.mean, cell.low, cell.high]).all() for cell in column.cells)
+    assert len(column.cells) == 3
 
 
 def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_path: Path) -> None:
@@ -213,7 +175,7 @@ def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_p
     dev, test = metrics_files(tmp_path / "dev"), metrics_files(tmp_path / "test", num_queries=25)
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     columns = [*columns_of(["MRR@10"]), elsewhere]
-    files = read_metrics(ROWS, columns, [*dev.values(), *test.values()])
+    files = read_metrics(ROWS, columns, [*dev, *test])
     both = measure_columns(ROWS, columns, PAIRS, files, significance=SIGNIFICANCE)
     # By text: since Python 3.13 dataclasses with a NaN are not equal to themselves.
     assert repr(both["MRR@10"]) == repr(measured_of(dev)["MRR@10"])

@@ -12,9 +12,16 @@ from scipy.stats import norm
 
 from condenser.data.records import Query, ScoredDoc, write_queries, write_run
 from condenser.evaluate.figures._drawing import svg
-from condenser.evaluate.gate import ALL, decide, evidence, known_items, picture, values_of_runs
+from condenser.evaluate.gate import ALL, Decision, decide, evidence, known_items, picture, values_of_runs
 
-SIGNIFICANCE: dict[str, Any] = {**{"confidence": 0.95, "power": 0.8, "permutations": 2000, "seed": 1}}
+SIGNIFICANCE: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "permutations": 2000, "seed": 1}
+
+
+def decided(
+    values: dict[str, np.ndarray], *, least_queries: int = 100, least_gain: float = 0.01, **changes: Any
+) -> Decision:
+    significance = SIGNIFICANCE | changes
+    return decide(values, least_queries=least_queries, least_gain=least_gain, significance=significance)
 
 
 def draws(*gains: float, queries: int = 200, seed: int = 0) -> np.ndarray:
@@ -61,7 +68,7 @@ def test_a_run_is_measured_by_where_it_has_the_item(
     ],
 )
 def test_the_largest_gain_that_is_shown_is_taken(gains: tuple[float, ...], chosen: int) -> None:
-    decision = decide({"one": draws(*gains)}, least_queries=100, least_gain=0.01, significance=SIGNIFICANCE)
+    decision = decided({"one": draws(*gains)})
     assert decision.chosen == chosen
     for comparison, gain in zip(decision.comparisons[ALL], gains, strict=True):
         assert comparison.difference == pytest.approx(gain)
@@ -71,49 +78,42 @@ def test_the_largest_gain_that_is_shown_is_taken(gains: tuple[float, ...], chose
 def test_a_gain_as_large_as_the_least_is_large_enough(least_gain: float, chosen: int) -> None:
     values = np.full((2, 100), 0.5)
     values[1] += 0.25
-    decision = decide({"one": values}, least_queries=100, least_gain=least_gain, significance=SIGNIFICANCE)
-    assert decision.chosen == chosen
+    assert decided({"one": values}, least_gain=least_gain).chosen == chosen
 
 
 @pytest.mark.parametrize("in_two", [-0.04, 0.005])  # a loss, and a gain that is too small
 def test_a_candidate_must_gain_in_each_set_of_queries(in_two: float) -> None:
     values = {"one": draws(0.10, 0.02, queries=300), "two": draws(in_two, 0.02, queries=300, seed=1)}
-    decision = decide(values, least_queries=100, least_gain=0.01, significance=SIGNIFICANCE)
+    decision = decided(values)
     assert decision.chosen == 2
     frame = evidence(decision, values, ["start", "harmful", "modest"], least_gain=0.01)
     of_all = frame[frame["queries"] == ALL].set_index("candidate")
     assert of_all["decision"].to_dict() == {"harmful": "keep the start", "modest": "adopt"}
     assert of_all["gain"].to_dict() == pytest.approx({"harmful": (0.1 + in_two) / 2, "modest": 0.02})
     alone = {name: of_set[:2] for name, of_set in values.items()}
-    decision = decide(alone, least_queries=100, least_gain=0.01, significance=SIGNIFICANCE)
+    decision = decided(alone)
     assert (decision.chosen, decision.reason[:26]) == (0, "A gain over the start is s")
 
 
 def test_a_small_set_is_left_out_and_without_any_other_the_start_is_kept() -> None:
     values = {"small": draws(0.3, queries=99), "large": draws(-0.01, queries=100)}
-    decision = decide(values, least_queries=100, least_gain=0.01, significance=SIGNIFICANCE)
+    decision, names = decided(values), ["start", "other"]
     assert (decision.chosen, decision.left_out) == (0, {"small": 99})
-    frame = evidence(decision, values, ["start", "other"], least_gain=0.01)
+    frame = evidence(decision, values, names, least_gain=0.01)
     assert frame["queries"].tolist() == [ALL, "large", "small"]
     assert frame["decision"].tolist()[::2] == ["keep the start", "left out"]
-    decision = decide(
-        {"small": values["small"]}, least_queries=100, least_gain=0.01, significance=SIGNIFICANCE
-    )
+    decision = decided({"small": values["small"]})
     assert (decision.chosen, decision.comparisons) == (0, {})
-    assert evidence(decision, values, ["start", "other"], least_gain=0.01)["decision"].tolist() == [
-        "left out"
-    ]
+    assert evidence(decision, values, names, least_gain=0.01)["decision"].tolist() == ["left out"]
 
 
+@pytest.mark.ci
 def test_models_that_are_as_good_as_the_start_are_seldom_taken() -> None:
     """One candidate in each of 200 collections: a false gain in 2.5 %, and in more by chance."""
-    num = 200
-    chosen = 0
+    num, chosen = 200, 0
     for seed in range(num):
-        generator = np.random.default_rng(seed)
-        values = generator.uniform(size=(2, 150))
-        one = {"confidence": 0.95, "power": 0.8, "permutations": 400, "seed": seed}
-        chosen += decide({"one": values}, least_queries=100, least_gain=0.01, significance=one).chosen
+        values = np.random.default_rng(seed).uniform(size=(2, 150))
+        chosen += decided({"one": values}, permutations=400, seed=seed).chosen
     assert chosen / num <= 0.025 + norm.ppf(0.999) * (0.025 * 0.975 / num) ** 0.5
 
 
@@ -122,7 +122,7 @@ def test_a_picture_has_a_panel_for_each_set_and_is_drawn_without_any() -> None:
     values["titles"][2] = values["titles"][0]  # the same rankings
     names = ["start", "better one", "as good"]
     for least, panels in ((100, 2), (1000, 0)):
-        decision = decide(values, least_queries=least, least_gain=0.01, significance=SIGNIFICANCE)
+        decision = decided(values, least_queries=least)
         frame = evidence(decision, values, names, least_gain=0.01)
         told = {"title": "chosen", "start": "start", "measure": "MRR@10", "confidence": 0.95}
         assert len(picture(frame, **told).axes) == panels

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +61,9 @@ def test_an_answer_is_a_contiguous_sequence_of_tokens(text: str, answers: list[s
     assert has_answer(text, answers) is expected
 
 
+FILES = ("run.trec", "collection.jsonl", "queries.jsonl", "qrels.tsv")
+
+
 def collection(folder: Path) -> tuple[Path, Path, Path, Path]:
     """Three passages, two queries, their run and judgements."""
     write_passages(
@@ -77,7 +82,7 @@ def collection(folder: Path) -> tuple[Path, Path, Path, Path]:
     hits = [("q1", "p1"), ("q1", "p3"), ("q1", "p2"), ("q2", "p3"), ("q2", "p1")]
     rows = [ScoredDoc(query_id, doc_id, 9.0 - rank) for rank, (query_id, doc_id) in enumerate(hits)]
     write_run(folder / "run.trec", rows, system="s")
-    return tuple(folder / name for name in ("run.trec", "collection.jsonl", "queries.jsonl", "qrels.tsv"))  # type: ignore[return-value]
+    return tuple(folder / name for name in FILES)  # type: ignore[return-value]
 
 
 def test_an_answer_in_the_title_alone_does_not_count(tmp_path: Path) -> None:
@@ -87,64 +92,41 @@ def test_an_answer_in_the_title_alone_does_not_count(tmp_path: Path) -> None:
     assert answering_pairs(run, passages, queries, depth=3, wanted={"q1"}) == {("q1", "p2")}
 
 
-def test_hits_are_counted_down_to_their_depth(tmp_path: Path) -> None:
-    run, passages, queries, qrels = collection(tmp_path)
+def measured(folder: Path, *measures: str, answered: Sequence[str] = ()) -> dict[str, Any]:
+    """What the metrics file of the run of `collection` holds."""
+    run, passages, queries, qrels = (folder / name for name in FILES)
     pairs = answering_pairs(run, passages, queries, depth=20)
     evaluate(
-        run, qrels, tmp_path / "metrics.json", system="s", measures=["hits@1", "hits@2", "hits@3", "MRR@100"],
-        relevant_grade=1, has_answer=lambda query_id, doc_id: (query_id, doc_id) in pairs,
-    )  # fmt: skip
-    measured = read_json(tmp_path / "metrics.json")["measures"]
-    assert measured == {"hits@1": 0.5, "hits@2": 0.5, "hits@3": 1.0, "MRR@100": 1.0}
+        *(run, qrels, folder / "metrics.json"),
+        **{"system": "s", "measures": measures, "relevant_grade": 1, "answered": answered},
+        has_answer=lambda query_id, doc_id: (query_id, doc_id) in pairs,
+    )
+    return read_json(folder / "metrics.json")
+
+
+def test_hits_are_counted_down_to_their_depth(tmp_path: Path) -> None:
+    collection(tmp_path)
+    found = measured(tmp_path, "hits@1", "hits@2", "hits@3", "MRR@100")["measures"]
+    assert found == {"hits@1": 0.5, "hits@2": 0.5, "hits@3": 1.0, "MRR@100": 1.0}
 
 
 def test_queries_that_no_passage_is_judged_for_are_judged_by_their_answers(tmp_path: Path) -> None:
-    run, passages, queries, qrels = collection(tmp_path)
-    pairs = answering_pairs(run, passages, queries, depth=20)
-    options = {
-        "system": "s",
-        "relevant_grade": 1,
-        "has_answer": lambda query_id, doc_id: (query_id, doc_id) in pairs,
-    }
+    *_, qrels = collection(tmp_path)
     write_qrels(qrels, [])
-    by_answer = ["hits@1", "hits@3"]
-    counts = evaluate(
-        run,
-        qrels,
-        tmp_path / "metrics.json",
-        measures=by_answer,
-        answered=["q1", "q2", "not-in-the-run"],
-        **options,
-    )
-    found = read_json(tmp_path / "metrics.json")
+    names = ["q1", "q2", "not-in-the-run"]
+    found = measured(tmp_path, "hits@1", "hits@3", answered=names)
     assert found["measures"] == {"hits@1": 1 / 3, "hits@3": 2 / 3}
-    assert found["per_query"] == {
-        "query_id": ["q1", "q2", "not-in-the-run"],
-        "hits@1": [0, 1, 0],
-        "hits@3": [1, 1, 0],
-    }
-    assert counts["queries"] == 3 and counts["queries_missing"] == 1 and counts["queries_unjudged"] == 0
-    with pytest.raises(
-        ValueError, match=r"expected a passage of grade 1 or more, got none.*measures by answer"
-    ):
-        evaluate(run, qrels, tmp_path / "m.json", measures=["hits@1", "MRR@10"], answered=["q1"], **options)
+    assert found["per_query"] == {"query_id": names, "hits@1": [0, 1, 0], "hits@3": [1, 1, 0]}
+    counts = [found["counts"][f"queries{what}"] for what in ("", "_missing", "_unjudged")]
+    assert counts == [3, 1, 0]
+    with pytest.raises(ValueError, match=r"expected a passage of grade 1 or more, got none"):
+        measured(tmp_path, "hits@1", "MRR@10", answered=["q1"])
 
 
 def test_answers_add_no_query_where_all_are_judged(tmp_path: Path) -> None:
-    run, _, _, qrels = collection(tmp_path)
-    made = []
-    for answered in ([], ["q1", "q2"]):
-        evaluate(
-            run,
-            qrels,
-            tmp_path / "m.json",
-            system="s",
-            measures=["MRR@10", "R@1"],
-            relevant_grade=1,
-            answered=answered,
-        )
-        made.append((tmp_path / "m.json").read_bytes())
-    assert made[0] == made[1]
+    collection(tmp_path)
+    judged, answered = (measured(tmp_path, "MRR@10", "R@1", answered=names) for names in ([], ["q1", "q2"]))
+    assert judged == answered
 
 
 def test_queries_without_answers_are_refused(tmp_path: Path) -> None:

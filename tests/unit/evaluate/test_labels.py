@@ -25,31 +25,27 @@ def table(gains: dict[int | str, float], free: float) -> tuple[list[dict[str, An
     return rows, [mean + noise[number][None] for number, mean in enumerate(means)]
 
 
+ENOUGH = "more than {:,} train queries add nothing that these queries show"
+
+
 @pytest.mark.parametrize(
     ("gains", "free", "enough", "worth"),
     [
         (
-            {"all": 0.2, 20: 0.0, 100: 0.2},  # in any order
+            {"all": 0.2, 20: 0.0, 100: 0.2},
             0.5,
-            "more than 100 train queries add nothing that these queries show",
+            ENOUGH.format(100),
             "from 100 train queries on",
-        ),
+        ),  # in any order
+        ({20: 0.0, 1000: 0.0}, 0.9, ENOUGH.format(20), "not shown to be"),
         (
-            {20: 0.0, 1000: 0.0},
-            0.9,
-            "more than 20 train queries add nothing that these queries show",
-            "not shown to be",
-        ),
-        (
-            {20: 0.1, 1000: 0.3},
+            {20: 0.3, 100: 0.1, "all": 0.2},
             0.41,
-            "1,000 train queries, the most tried, are not shown to be enough",
+            ENOUGH.format(20),
             "from 20 train queries on",
-        ),
+        ),  # fewer are best
         (
-            {20: 0.3, 100: 0.1, "all": 0.2},  # fewer are best
-            0.41,
-            "more than 20 train queries add nothing that these queries show",
+            *({20: 0.1, 1000: 0.3}, 0.41, "1,000 train queries, the most tried, are not shown to be enough"),
             "from 20 train queries on",
         ),
     ],

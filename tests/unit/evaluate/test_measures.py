@@ -5,29 +5,16 @@ import math
 
 import pytest
 
-from condenser.evaluate import metrics
-from condenser.evaluate.measures import Measure, parse
-from condenser.evaluate.metrics import (
-    evaluate,
-    means,
-    measure_run,
-    ranked,
-    trec_ranks,
-)
+from condenser.evaluate.measures import parse
+from condenser.evaluate.metrics import evaluate, means, measure_run, ranked, trec_ranks
 
 NAMES = ["MRR@10", "R@100", "R@1000", "nDCG@10"]
 
 
 def measured(run, grades, *, measures=NAMES, relevant_grade=1):
-    return measure_run(
-        (
-            ranked(query, docs, [float(-rank) for rank in range(len(docs))], grades)
-            for query, docs in run.items()
-        ),
-        grades,
-        measures=measures,
-        relevant_grade=relevant_grade,
-    )
+    scores = {query: [float(-rank) for rank in range(len(docs))] for query, docs in run.items()}
+    rankings = (ranked(query, docs, scores[query], grades) for query, docs in run.items())
+    return measure_run(rankings, grades, measures=measures, relevant_grade=relevant_grade)
 
 
 def test_a_relevant_passage_at_rank_eleven_gives_no_reciprocal_rank():
@@ -90,14 +77,8 @@ def test_trec_order_breaks_ties_by_the_later_id_and_sees_float32():
 def test_the_metrics_file_keeps_every_query_in_the_order_of_the_judgements(tmp_path):
     (tmp_path / "run").write_text("b Q0 x 1 3 s\nb Q0 y 2 2 s\n")
     (tmp_path / "qrels").write_text("b\t0\ty\t1\na\t0\tx\t1\n")
-    counts = evaluate(
-        tmp_path / "run",
-        tmp_path / "qrels",
-        tmp_path / "out.json",
-        system="s",
-        measures=["nDCG@3", "MRR@10"],
-        relevant_grade=1,
-    )
+    files = [tmp_path / name for name in ("run", "qrels", "out.json")]
+    counts = evaluate(*files, system="s", measures=["nDCG@3", "MRR@10"], relevant_grade=1)
     content = json.loads((tmp_path / "out.json").read_text())
     assert content["measures"].keys() == {"nDCG@3", "MRR@10"}
     assert content["per_query"]["query_id"] == ["b", "a"]
@@ -109,18 +90,14 @@ def test_the_metrics_file_keeps_every_query_in_the_order_of_the_judgements(tmp_p
 def test_judgements_without_a_relevant_passage_are_an_error_and_no_table_of_zeros(tmp_path):
     (tmp_path / "run").write_text("q Q0 x 1 3 s\n")
     (tmp_path / "qrels").write_text("q\t0\tx\t1\nr\t0\tx\t0\n")
+    files = [tmp_path / name for name in ("run", "qrels", "out")]
     with pytest.raises(ValueError, match=r"qrels: expected a passage of grade 2 or more, got none"):
-        evaluate(
-            *(tmp_path / name for name in ("run", "qrels", "out")),
-            system="s",
-            measures=["R@100"],
-            relevant_grade=2,
-        )
+        evaluate(*files, system="s", measures=["R@100"], relevant_grade=2)
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
-    "name", ["MRR", "MRR@", "MRR@0", "MRR@010", "MRR@-1", "MRR@ten", "mrr@10", "P@5", "@10", "MRR@10@5"]
+    "name", ["MRR", "MRR@0", "MRR@010", "MRR@ten", "mrr@10", "P@5", "MRR@10@5", "spearman@10", "accuracy@1"]
 )
 def test_a_name_that_is_no_measure_at_a_depth_is_refused_with_those_there_are(name):
     with pytest.raises(ValueError, match=r"expected measures such as MRR@10, ") as caught:
@@ -129,10 +106,7 @@ def test_a_name_that_is_no_measure_at_a_depth_is_refused_with_those_there_are(na
 
 
 def test_a_measure_has_its_depth_and_the_name_it_was_asked_for_by():
-    assert [(parse(name).name, parse(name).depth) for name in ("R@5", "nDCG@1000")] == [
-        ("R@5", 5),
-        ("nDCG@1000", 1000),
-    ]
+    assert (parse("nDCG@1000").name, parse("nDCG@1000").depth) == ("nDCG@1000", 1000)
 
 
 def test_measures_of_any_depth_worked_by_hand():
@@ -147,24 +121,3 @@ def test_measures_of_any_depth_worked_by_hand():
             **{"nDCG@1": 0.0, "nDCG@2": second / (3 + second), "nDCG@3": (second + third) / (3 + second)},
         }
     )
-
-
-def test_a_measure_that_looks_for_answers_is_told_query_and_passage(monkeypatch):
-    class Answered:
-        NEEDS_ANSWERS = True
-
-        @staticmethod
-        def value(ranking, *, depth):
-            return float(any(ranking.has_answer(doc_id) for doc_id in ranking.hits[:depth].to_pylist()))
-
-    monkeypatch.setattr(metrics, "parse", lambda name: Measure(name, Answered, 2))
-    assert metrics.parse("x").needs_answers and not parse("MRR@10").needs_answers
-    grades = {"q": {"a": 1}, "r": {"a": 1}}
-    values, _ = measure_run(
-        [ranked("q", ["a", "b"], [2.0, 1.0], grades), ranked("r", ["a", "b", "c"], [3.0, 2.0, 1.0], grades)],
-        grades,
-        measures=["Answered@2"],
-        relevant_grade=1,
-        has_answer=lambda query_id, doc_id: (query_id, doc_id) in {("q", "b"), ("r", "c")},
-    )
-    assert values == {"q": {"Answered@2": 1.0}, "r": {"Answered@2": 0.0}}

@@ -40,39 +40,6 @@ def simulated(generator, difficulty, *, num_seeds, seed_sd, noise_sd, system_sd=
     return reciprocal_ranks(of_seeds + noise_sd * generator.normal(size=(num_seeds, len(difficulty))))
 
 
-def share_of_false_alarms(
-    test, num_simulations, *, num_seeds, num_queries=200, system_sd=0.0, seed_sd=0.0, noise_sd=0.5
-):
-    """How often `test` calls two systems different that were drawn in the same way."""
-    generator = np.random.default_rng(20)
-    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": noise_sd, "system_sd": system_sd}
-    false_alarms = 0
-    for simulation in range(num_simulations):
-        difficulty = generator.normal(1, 2, size=num_queries)
-        first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
-        false_alarms += test(first, second, num_permutations=1000, seed=simulation) <= ALPHA
-    return false_alarms / num_simulations
-
-
-def share_of_covering_intervals(num_simulations, *, num_seeds, num_queries, seed_sd, mean_log_rank=1):
-    """How often an interval encloses the mean over very many seeds and queries."""
-    generator = np.random.default_rng(21)
-    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": 0.5}
-    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
-    truth = reciprocal_ranks(generator.normal(mean_log_rank, total_sd, size=4_000_000)).mean()
-    covering = 0
-    for _ in range(num_simulations):
-        difficulty = generator.normal(mean_log_rank, 2, size=num_queries)
-        low, high = interval(simulated(generator, difficulty, **of_system), **NINETY_FIVE)
-        covering += low <= truth <= high
-    return covering / num_simulations
-
-
-def over_queries_alone(first, second, *, num_permutations, seed):
-    differences = (first.mean(axis=0) - second.mean(axis=0))[None]
-    return randomisation_test(differences, num_permutations=num_permutations, seed=seed)[0]
-
-
 def paired_test(first, second, *, num_permutations, seed):
     return paired_tests([(first, second)], num_permutations=num_permutations, seed=seed)[0]
 
@@ -130,7 +97,7 @@ def test_random_permutations_come_near_the_exact_p_value():
 
 
 def test_many_queries_give_the_p_value_of_the_paired_t_test():
-    first, second = np.random.default_rng(4).normal([[0.05], [0.0]], 1, size=(2, 5000))
+    first, second = np.random.default_rng(4).normal([[0.05], [0.0]], 1, size=(2, 1000))
     p_value = paired_test(first[None], second[None], num_permutations=20_000, seed=1)
     assert p_value == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.01)
 
@@ -219,7 +186,13 @@ def test_unequal_numbers_of_seeds_pool_their_variance():
     ids=str,
 )
 def test_1000_comparisons_of_a_system_with_itself_give_4_to_6_percent_false_alarms(case):
-    assert 0.04 <= share_of_false_alarms(paired_test, 1000, **case) <= 0.06
+    generator, false_alarms = np.random.default_rng(20), 0
+    of_system = {"seed_sd": 0.0, "noise_sd": 0.5, **case}
+    for simulation in range(1000):
+        difficulty = generator.normal(1, 2, size=200)
+        first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
+        false_alarms += paired_test(first, second, num_permutations=1000, seed=simulation) <= ALPHA
+    assert 40 <= false_alarms <= 60
 
 
 # --- seeds that two systems share ---------------------------------------------------------------
@@ -268,11 +241,6 @@ def test_systems_that_share_their_seeds_give_5_percent_false_alarms_if_paired(ow
     assert 0.025 <= false_alarms / 500 <= 0.08
 
 
-def test_randomisation_over_queries_alone_takes_differences_of_seeds_for_differences_of_methods():
-    case = {"num_seeds": 3, "seed_sd": 0.1}
-    assert share_of_false_alarms(over_queries_alone, 300, **case) > 0.2
-
-
 # --- intervals ----------------------------------------------------------------------------------
 
 
@@ -294,10 +262,7 @@ def test_queries_without_variance_leave_room_for_what_they_do_not_show():
     same = np.full((1, 20), 0.3)
     assert difference_interval(same, same, **NINETY_FIVE) == pytest.approx((-0.1368, 0.1368), abs=1e-4)
     # 21 / 22 - 2.0796 / 22 = .8600: the sum of squares is 21 / 22.
-    assert interval(np.ones((1, 20)), **NINETY_FIVE) == (
-        pytest.approx(0.86, abs=1e-4),
-        1.0,
-    )
+    assert interval(np.ones((1, 20)), **NINETY_FIVE) == (pytest.approx(0.86, abs=1e-4), 1.0)
     assert interval(np.array([[0.5]]), **NINETY_FIVE) == (0.0, 1.0)
     assert interval(np.full((3, 9), 2.0), confidence=0.95, ends=(2.0, 2.0)) == (2.0, 2.0)
 
@@ -358,11 +323,17 @@ def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
 
 
 @pytest.mark.parametrize("num_seeds", [1, 3])
-def test_95_percent_of_intervals_cover_the_mean(num_seeds):
-    covering = share_of_covering_intervals(
-        1000, num_seeds=num_seeds, num_queries=200, seed_sd=0.1 * (num_seeds > 1)
-    )
-    assert 0.935 <= covering <= 0.98
+def test_95_percent_of_intervals_cover_the_mean_over_very_many_seeds_and_queries(num_seeds):
+    generator, covering = np.random.default_rng(21), 0
+    seed_sd = 0.1 * (num_seeds > 1)
+    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
+    truth = reciprocal_ranks(generator.normal(1, total_sd, size=4_000_000)).mean()
+    for _ in range(1000):
+        difficulty = generator.normal(1, 2, size=200)
+        values = simulated(generator, difficulty, num_seeds=num_seeds, seed_sd=seed_sd, noise_sd=0.5)
+        low, high = interval(values, **NINETY_FIVE)
+        covering += low <= truth <= high
+    assert 0.935 <= covering / 1000 <= 0.98
 
 
 def test_a_small_difference_of_all_queries_is_one() -> None:
@@ -419,6 +390,7 @@ def test_a_detectable_difference_is_one_that_the_measure_has_room_for():
     assert same.detectable_difference == pytest.approx(2.9 * math.sqrt(2 / 41 / 42), rel=0.02)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("num_seeds", "system_sd", "num_simulations"),
     [(1, 0.1, 100), (3, 0.1, 300), (3, 0.0, 300)],  # .79 in 300 simulations, .85 and .80 in 1,000
@@ -501,52 +473,22 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
         )
         over_seeds = bool({one, other} & {"condenser", "cocondenser"})
         assert comparison.test == f"{'t test over seeds and' if over_seeds else 'randomisation over'} queries"
-
-
-def test_a_verdict_is_better_or_worse_only_where_the_corrected_p_value_is_at_most_the_level():
-    systems = small_table()
-    _, comparisons = summaries(systems, PAIRS, **SETTINGS)
-    for comparison in comparisons.values():
-        if comparison.holm_p_value > ALPHA:
-            assert comparison.verdict == "no difference shown"
-        else:
-            assert comparison.verdict == ("better" if comparison.difference > 0 else "worse")
+        assert comparison.verdict == verdict(comparison.difference, comparison.holm_p_value, alpha=ALPHA)
     assert comparisons["cocondenser", "bm25"].verdict == "better"
-    assert comparisons["itself", "bm25"].verdict == "no difference shown"
-    turned = summaries(systems, [(two, one) for one, two in PAIRS], **SETTINGS)[1]
-    assert turned["bm25", "cocondenser"].verdict == "worse"
-    assert verdict(0.1, ALPHA, alpha=ALPHA) == "better" and verdict(-0.1, ALPHA, alpha=ALPHA) == "worse"
-    one_alone = {"permutations": 1, "seed": 5}  # nothing but the assignment measured: p = 1
-    assert summaries(systems, [("backbone", "bm25")], **(SETTINGS | one_alone))[1][
-        "backbone", "bm25"
-    ].verdict == ("no difference shown")
+    assert comparisons["itself", "bm25"].p_value == 1
 
 
-def test_a_table_without_pairs_has_intervals_alone():
-    cells, comparisons = summaries(small_table(), [], **SETTINGS)
-    assert len(cells) == 5 and comparisons == {}
-
-
-def test_the_same_seed_gives_the_same_table_and_another_seed_another():
-    systems = small_table()
-    cells, comparisons = summaries(systems, PAIRS, **SETTINGS)
-    again = summaries(systems, PAIRS, **SETTINGS)
-    for new, old in zip(again, (cells, comparisons), strict=True):
-        np.testing.assert_equal(
-            [vars_of(one) for one in new.values()], [vars_of(one) for one in old.values()]
-        )
-    _, others = summaries(systems, PAIRS, **(SETTINGS | {"seed": 6}))
-    assert others["backbone", "bm25"].p_value != comparisons["backbone", "bm25"].p_value
-
-
-def vars_of(row):
-    return [getattr(row, name) for name in row.__dataclass_fields__]
-
-
-@pytest.mark.parametrize("num_seeds", [1, 3])
-def test_a_system_against_itself_has_p_1(num_seeds):
-    values = np.random.default_rng(14).random((num_seeds, 40))
-    assert paired_test(values, values, num_permutations=100, seed=1) == 1.0
+@pytest.mark.parametrize(
+    ("difference", "p_value", "expected"),
+    [
+        (0.1, ALPHA, "better"),
+        (-0.1, ALPHA, "worse"),
+        (0.1, 0.0501, "no difference shown"),
+        (0.1, math.nan, "no difference shown"),
+    ],
+)
+def test_a_verdict_needs_a_p_value_of_at_most_the_level(difference, p_value, expected):
+    assert verdict(difference, p_value, alpha=ALPHA) == expected
 
 
 def test_a_system_repeated_for_each_seed_against_itself_has_p_1():
@@ -554,11 +496,9 @@ def test_a_system_repeated_for_each_seed_against_itself_has_p_1():
     repeated = np.repeat(values, 3, axis=0)  # their mean differs from them in the last digits
     assert (repeated.mean(axis=0) != values[0]).any()
     assert paired_test(repeated, values, num_permutations=100, seed=1) == 1.0
-    _, comparisons = summaries({"first": repeated, "second": values}, [("first", "second")], **SETTINGS)
-    assert comparisons["first", "second"].verdict == "no difference shown"
 
 
-@pytest.mark.parametrize("seeds", [(1, 1), (3, 3), (1, 3)])
+@pytest.mark.parametrize("seeds", [(1, 1), (1, 3)])
 def test_one_query_shows_no_difference(seeds):
     first, second = (np.full((num_seeds, 1), 0.5) for num_seeds in seeds)
     first = first - 0.1 * np.arange(len(first))[:, None]
@@ -579,6 +519,7 @@ def test_seeds_whose_means_agree_by_chance_give_the_p_value_over_queries():
     assert paired_test(first, second, num_permutations=100, seed=1) == 2 / 2**4
 
 
+@pytest.mark.ci
 def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_than_ten_seconds():
     generator = np.random.default_rng(15)
     difficulty = generator.normal(1, 2, size=6980)
@@ -588,13 +529,7 @@ def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_t
         )
         for index in range(20)
     }
-    pairs = [
-        (str(one), str(reference))
-        for reference in range(3)
-        for one in range(20)
-        if one not in range(reference + 1)
-    ]
-    assert len(pairs) == 19 + 18 + 17
+    pairs = [(str(one), str(reference)) for reference in range(3) for one in range(reference + 1, 20)]
     start = time.process_time()
     summaries(systems, pairs, **(SETTINGS | {"permutations": 10_000}))
     assert time.process_time() - start < 10

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,10 +14,11 @@ from job_files import do
 
 from condenser.evaluate import published
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import make_comparisons, measure_columns, read_metrics
+from condenser.evaluate.comparisons import Metrics, make_comparisons, measure_columns
 from condenser.evaluate.tables import evaluation_sets, make_table, render_table, write_table
+from condenser.files import read_json, write_json
 
-RESULTS = {  # of the systems: MRR@10 and R@1000
+RESULTS: dict[Any, Sequence[float]] = {  # of the systems: MRR@10 and R@1000
     "condenser-round1": (0.33, 0.95),
     "condenser-round2": (0.36, 0.96),
     "cocondenser-round1": (0.35, 0.97),
@@ -34,9 +34,7 @@ METHODS = {
     "bm25": "BM25",
     "ours": "Ours",
 }
-SIGNIFICANCE: dict[str, Any] = {
-    **{"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 42},
-}
+SIGNIFICANCE: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 42}
 FIGURES = published.rows_of([published.file("cocondenser_table2")])
 OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES = 8_841_823, 6_980, 43
 
@@ -56,19 +54,8 @@ def row(system: str, **changes: Any) -> dict[str, Any]:
 
 
 ROWS = [row(system) for system in RESULTS]
-
-
-def metrics_file(path: Path, system: str, queries: int, **measures: float) -> Path:
-    """A metrics file whose queries score .1 more or less than the mean, drawn by the path's name."""
-    generator = np.random.default_rng([*path.name.encode()])
-    per_query: dict[str, list] = {"query_id": [str(number) for number in range(queries)]}
-    for name, mean in measures.items():
-        signs = np.arange(queries) % 2 * 2.0 - 1
-        signs[: queries % 2] = 0
-        per_query[name] = (mean + 0.1 * generator.permutation(signs)).tolist()
-    content = {"system": system, "measures": measures, "counts": {"queries": queries}, "per_query": per_query}
-    path.write_text(json.dumps(content))
-    return path
+NQ = Column("nq/hits@5", "nq", "test", "hits@5", "dpr", "train", 1000)
+DL19 = Column("dl19/nDCG@10", "msmarco", "dl19", "nDCG@10", "msmarco", "train", 1000)
 
 
 def columns_of(
@@ -85,57 +72,67 @@ def counts_of(num_passages: int, num_queries: int, num_shared: int = 0) -> dict[
     return counts | ({"queries_shared_by_splits": {"dev+train": num_shared}} if num_shared else {})
 
 
+COLUMNS, COUNTS = columns_of(["MRR@10", "R@1000"]), {"msmarco": counts_of(2000, 100)}
+
+
+def metrics_of(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
+    counts: Mapping[str, Mapping[str, Any]],
+    results: Mapping[Any, Sequence[float]] = RESULTS,
+) -> Metrics:
+    """Metrics whose queries score .1 more or less than the mean; `results` has it by column, of each system.
+
+    Or of one variant of a system.
+    """
+    metrics: dict[Any, dict[tuple[str, str], dict[str, Any]]] = {}
+    for number, column in enumerate(columns):
+        num_queries = counts[column.dataset]["queries"][column.split]
+        signs = np.arange(num_queries) % 2 * 2.0 - 1
+        signs[: num_queries % 2] = 0
+        for name in ((one["system"], variant) for one in rows for variant in one["variants"]):
+            mean = (results.get(name) or results[name[0]])[number]
+            draws = np.random.default_rng([*f"{column.name} {name}".encode()]).permutation(signs)
+            of_name = metrics.setdefault(column.place, {}).setdefault(name, {"measures": {}, "per_query": {}})
+            of_name["measures"][column.measure] = mean
+            of_name["per_query"][column.measure] = (mean + 0.1 * draws).tolist()
+    return metrics
+
+
 def made(
-    folder: Path,
     rows: Sequence[Mapping[str, Any]] = ROWS,
     *,
-    num_queries: int = 100,
-    results: Mapping[tuple[str, str], tuple[float, float]] | None = None,
-    judged: bool = True,
-    measures: Sequence[str] = ("MRR@10", "R@1000"),
-    dataset: str = "msmarco",
-    source: str = "pydoc",
-    depth: int = 1000,
-    num_passages: int = 2000,
-    num_shared_queries: int = 0,
+    columns: Sequence[Column] = COLUMNS,
+    counts: Mapping[str, Mapping[str, Any]] = COUNTS,
+    results: Mapping[Any, Sequence[float]] = RESULTS,
     comparisons: Sequence[Sequence[int]] = (),
     **changes: Any,
 ) -> pd.DataFrame:
-    """A table of rows, with the results above or others by system and variant."""
-    files = []
-    for one in rows:
-        for variant in one["variants"] if judged else []:
-            mrr, recall = (results or {}).get((one["system"], variant)) or RESULTS[one["system"]]
-            file = folder / f"{one['system']}.{variant}.json"
-            of_row = {"MRR@10": mrr, "R@1000": recall}
-            files.append(metrics_file(file, one["system"], num_queries, **of_row))
-    columns = columns_of(measures, dataset=dataset, source=source, depth=depth if judged else None)
-    metrics = read_metrics(rows, columns, files)
-    counts = counts_of(num_passages, num_queries, num_shared_queries)
-    values: dict[str, Any] = {
-        **{"sets": evaluation_sets(columns, {dataset: counts}), "left_out": []},
-        **{"published": FIGURES, "starts": [None] * len(rows)},
-        **changes,
-    }
+    """A table of rows, in the columns of a stand-in or in others; measured where these have a split."""
+    metrics = metrics_of(rows, columns, counts, results) if columns[0].split else {}
+    given = {"published": FIGURES, "starts": [None] * len(rows), "left_out": [], **changes}
     by_column = measure_columns(rows, columns, comparisons, metrics, significance=SIGNIFICANCE)
-    return make_table(rows, columns, metrics, by_column=by_column, **values)
+    sets = evaluation_sets(columns, counts)
+    return make_table(rows, columns, metrics, sets=sets, by_column=by_column, **given)
 
 
 def shown(table: pd.DataFrame) -> str:
     return render_table(table, confidence=0.95)
 
 
-def official(folder: Path, rows: Sequence[Mapping[str, Any]] = ROWS, **changes: Any) -> pd.DataFrame:
-    whole = {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES}
-    return made(folder, rows, **(whole | changes))
+def official(rows: Sequence[Mapping[str, Any]] = ROWS, **changes: Any) -> pd.DataFrame:
+    counts = {"msmarco": counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)}
+    columns = columns_of(["MRR@10", "R@1000"], source="msmarco")
+    return made(rows, **{"columns": columns, "counts": counts, **changes})
 
 
-def test_rows_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
-    assert made(tmp_path)["method"].tolist() == list(METHODS.values())
-    assert made(tmp_path, ROWS[::-1])["method"].tolist() == list(METHODS.values())[::-1]
+@pytest.fixture(scope="module")
+def whole() -> pd.DataFrame:
+    """All rows on the official collection; not to be changed."""
+    return official()
 
 
-def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> None:
+def test_a_table_has_exactly_the_agreed_columns_and_its_rows_in_order(whole: pd.DataFrame) -> None:
     agreed = [
         *("method", "batch_size", "MRR@10", "R@1000", "origin"),
         *("collection", "passages", "queries", "backbone", "seeds"),
@@ -143,84 +140,51 @@ def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> N
         *("compared_with_start", "compared_with_start_p"),
     ]
     beside = ["MRR@10_published", "MRR@10_difference", "R@1000_published", "R@1000_difference"]
-    assert made(tmp_path).columns.tolist() == agreed
-    assert official(tmp_path).columns.tolist() == [*agreed, *beside]
+    table = made(ROWS[::-1])
+    assert table.columns.tolist() == agreed and whole.columns.tolist() == [*agreed, *beside]
+    assert table["method"].tolist() == list(METHODS.values())[::-1]
+    assert set(table["origin"]) == {"measured"}  # no published row stands beside another collection
+
+
+SETS: dict[str, dict[str, Any]] = {
+    "msmarco": {"num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES},
+    "tiny": {"source": "beir", "num_passages": 2000, "num_queries": 60},
+    "mine": {"source": "dpr", "num_passages": 21_015_324, "num_queries": 3_610},
+}
+MARCO, DL19_MARCO = ("msmarco", "dev"), ("msmarco", "dl19")
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("dataset", "changes", "name", "found"),
     [
-        {},
-        {"source": "msmarco"},
-        {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES - 1, "num_queries": OFFICIAL_DEV_QUERIES},
-        {"source": "tsv", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES},
-        {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DL19_QUERIES},
+        ("msmarco", {}, "MS MARCO", MARCO),
+        ("msmarco", {"num_queries": 43}, "MS MARCO, TREC DL 2019", DL19_MARCO),
+        ("msmarco", {"num_shared": 1}, "MS MARCO (1 evaluation queries are also train queries)", MARCO),
+        ("msmarco", {"num_passages": 2000}, "MS MARCO (not the official passages and queries)", None),
+        ("msmarco", {"num_queries": 6_979}, "MS MARCO (not the official passages and queries)", None),
+        ("msmarco", {"depth": 100}, "MS MARCO (runs of 100)", None),
+        ("msmarco", {"source": "pydoc"}, "pydoc (stand-in for MS MARCO)", None),
+        ("msmarco", {"source": "tsv", "depth": 100}, "tsv (stand-in for MS MARCO; runs of 100)", None),
+        ("tiny", {}, "tiny", None),
+        ("tiny", {"depth": 999}, "tiny (runs of 999)", None),
+        ("tiny", {"depth": 240, "num_passages": 240}, "tiny", None),  # a run holds the whole collection
+        ("tiny", {"depth": 239, "num_passages": 240}, "tiny (runs of 239)", None),
+        ("tiny", {"depth": 50, "measures": ["MRR@10"]}, "tiny", None),  # deep enough
+        ("tiny", {"num_shared": 1200}, "tiny (1,200 evaluation queries are also train queries)", None),
+        ("mine", {}, "Natural Questions", ("nq", "test")),  # whatever the data set is called
+        ("mine", {"num_queries": 11_313}, "TriviaQA", ("tqa", "test")),
+        ("mine", {"num_queries": 8_757}, "mine (not the official passages and queries)", None),  # its dev
     ],
 )
-def test_published_rows_never_stand_beside_another_collection(
-    tmp_path: Path, changes: dict[str, Any]
+def test_data_are_called_official_only_where_they_are_whole_and_searched_deep_enough(
+    dataset: str, changes: dict[str, Any], name: str, found: tuple[str, str] | None
 ) -> None:
-    table = made(tmp_path, **changes)
-    assert set(table["origin"]) == {"measured"}
-    assert set(table["collection"]) != {"MS MARCO"}
-    assert not [name for name in table.columns if "published" in name or "difference" in name]
-
-
-def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_one(
-    tmp_path: Path,
-) -> None:
-    table = official(tmp_path, ROWS[::-1])
-    assert table["origin"].tolist() == ["published"] * 4 + ["measured"] * 6
-    assert table["method"].tolist()[4:] == list(METHODS.values())[::-1]  # ours in our order
-    assert table["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]  # those of other methods
-    ours = table.set_index("method").loc["coCondenser + hard negatives"]
-    assert (ours["MRR@10"], ours["MRR@10_published"]) == (0.38, 0.382)
-    assert ours["MRR@10_difference"] == pytest.approx(-0.002)
-    assert ours["R@1000_difference"] == pytest.approx(0.98 - 0.984)
-    for method in ("BM25", "Ours", "RocketQA + denoising"):  # nothing is published of these beside them
-        assert pd.isna(table.set_index("method").loc[method, "MRR@10_published"])
-    assert ".3800 (-.002) [" in shown(table)
-    assert "(+ or -): ours less the published figure" in shown(table)
-
-
-def test_a_table_without_published_figures_has_none_on_the_official_collection_either(tmp_path: Path) -> None:
-    table = official(tmp_path, published=[])
-    assert set(table["origin"]) == {"measured"} and set(table["collection"]) == {"MS MARCO"}
-
-
-def test_a_stand_in_is_called_one_in_table_and_terminal(tmp_path: Path) -> None:
-    table = made(tmp_path)
-    assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO)"}
-    assert "not the papers' collection" in shown(table)
-    assert "not the papers' collection" not in shown(official(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("depth", "num_passages", "changes", "called"),
-    [
-        (50, 240, {}, "tiny (runs of 50)"),
-        (240, 240, {}, "tiny"),  # a run holds the whole collection
-        (239, 240, {}, "tiny (runs of 239)"),
-        (999, 2000, {}, "tiny (runs of 999)"),
-        (1000, 2000, {}, "tiny"),
-        (50, 2000, {"measures": ["MRR@10"]}, "tiny"),  # deep enough
-        (100, 2000, {"dataset": "msmarco", "source": "pydoc"}, "pydoc (stand-in for MS MARCO; runs of 100)"),
-    ],
-)
-def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
-    tmp_path: Path, depth: int, num_passages: int, changes: dict[str, Any], called: str
-) -> None:
-    kept = {"dataset": "tiny", "source": "beir", **changes}
-    table = made(tmp_path, depth=depth, num_passages=num_passages, **kept)
-    assert set(table["collection"]) == {called}
-    assert f"\n{called}: {num_passages:,} passages" in shown(table)
-
-
-def test_queries_that_train_and_evaluation_share_are_said_in_table_and_terminal(tmp_path: Path) -> None:
-    table = made(tmp_path, dataset="tiny", source="beir", num_shared_queries=1200)
-    called = "tiny (1,200 evaluation queries are also train queries)"
-    assert set(table["collection"]) == {called} and f"\n{called}: " in shown(table)
-    assert "published" in set(official(tmp_path, num_shared_queries=1)["origin"])  # as in the official data
+    given = {"source": dataset, "depth": 1000, "measures": ["MRR@10", "R@1000"], "num_shared": 0}
+    given |= SETS[dataset] | changes
+    counts = counts_of(*(given.pop(key) for key in ("num_passages", "num_queries", "num_shared")))
+    columns = columns_of(given.pop("measures"), dataset=dataset, **given)
+    (evaluation_set,) = evaluation_sets(columns, {dataset: counts}).values()
+    assert (evaluation_set.name, evaluation_set.official) == (name, found)
 
 
 @pytest.mark.parametrize("official_name", [None, "STS benchmark"])
@@ -234,25 +198,63 @@ def test_items_that_train_and_test_share_are_said_and_keep_the_official_figures(
     assert (found.official is not None) == (official_name is not None)
 
 
-def test_published_recall_never_stands_beside_recall_at_another_depth(tmp_path: Path) -> None:
-    table = official(tmp_path, depth=100)
-    assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
-    assert set(table["origin"]) == {"measured"}
-    assert "do not compare" in shown(table)
+def test_queries_shared_with_other_evaluation_sets_are_no_train_queries() -> None:
+    counts = {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}
+    counts["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
+    columns = [*columns_of(["MRR@10"], source="msmarco"), DL19]
+    dev, dl19 = evaluation_sets(columns, {"msmarco": counts}).values()
+    assert (dev.num_shared, dl19.num_shared) == (0, 3)
 
 
-def test_dl_2019_is_the_official_collection_with_other_queries(tmp_path: Path) -> None:
-    table = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES)
-    assert set(table["collection"]) == {"MS MARCO, TREC DL 2019"}
-    assert "not the papers' collection" not in shown(table)
-    assert "do not compare" in shown(table)
-    incomplete = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
-    assert set(incomplete["collection"]) == {"MS MARCO (not the official passages and queries)"}
+def test_documents_without_text_that_were_left_out_are_no_other_collection() -> None:
+    column = Column("doc/MRR@100", "doc", "dev", "MRR@100", "msmarco_doc", "train", 1000)
+    counts = {"passages": 3_213_800, "queries": {"dev": 5_193}, "files": {"docs": {"without_text": 35}}}
+    (found,) = evaluation_sets([column], {"doc": counts}).values()
+    assert found.name == "MS MARCO documents"
+
+
+def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_one(
+    whole: pd.DataFrame,
+) -> None:
+    assert whole["origin"].tolist() == ["published"] * 4 + ["measured"] * 6
+    assert whole["method"].tolist()[4:] == list(METHODS.values())  # ours in our order
+    assert whole["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]  # those of other methods
+    by_method = whole.set_index("method")
+    ours = by_method.loc["coCondenser + hard negatives"]
+    assert (ours["MRR@10"], ours["MRR@10_published"]) == (0.38, 0.382)
+    assert ours["MRR@10_difference"] == pytest.approx(-0.002)
+    assert ours["R@1000_difference"] == pytest.approx(0.98 - 0.984)
+    for method in ("BM25", "Ours", "RocketQA + denoising"):  # nothing is published of these beside them
+        assert pd.isna(by_method.loc[method, "MRR@10_published"])
+    assert ".3800 (-.002) [" in shown(whole)
+
+
+@pytest.mark.parametrize(
+    ("source", "counts", "line"),
+    [
+        (
+            *("pydoc", (2000, 100)),
+            "This is not the papers' collection: do not compare with their figures.",
+        ),
+        (
+            *("msmarco", (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES)),
+            "This is not what the papers' table was measured on: do not compare with it.",
+        ),
+    ],
+)
+def test_the_terminal_says_where_figures_may_not_be_compared(
+    whole: pd.DataFrame, source: str, counts: tuple[int, int], line: str
+) -> None:
+    columns = columns_of(["MRR@10", "R@1000"], source=source)
+    assert line in shown(made(columns=columns, counts={"msmarco": counts_of(*counts)})).splitlines()
+    assert "do not compare" not in shown(whole)
+    assert "(+ or -): ours less the published figure of the same method" in shown(whole)
 
 
 def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_path: Path) -> None:
     rows = [row("bm25"), row("ours", batch_size=None, variants=["seed1", "seed2"])]
-    table = made(tmp_path, rows, judged=False, dataset="mine", source="tsv", num_passages=2000)
+    columns = columns_of(["MRR@10", "R@1000"], dataset="mine", source="tsv", depth=None)
+    table = made(rows, columns=columns, counts={"mine": {"passages": 2000, "queries": {}}})
     write_table(tmp_path / "t.tsv", table)
     with (tmp_path / "t.tsv").open() as file:
         lines = list(csv.DictReader(file, delimiter="\t"))
@@ -267,7 +269,7 @@ def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_p
 
 
 def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
-    write_table(tmp_path / "table2.tsv", made(tmp_path))
+    write_table(tmp_path / "table2.tsv", made())
     with (tmp_path / "table2.tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     collection = "pydoc (stand-in for MS MARCO)"
@@ -278,30 +280,29 @@ def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
     )
 
 
-def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path) -> None:
-    table = official(tmp_path)
-    write_table(tmp_path / "table2.tsv", table)
+def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path, whole: pd.DataFrame) -> None:
+    write_table(tmp_path / "table2.tsv", whole)
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
     assert first[10:] == [""] * 10
-    assert shown(table).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
+    assert shown(whole).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
 
 
-def test_the_terminal_shows_a_dash_for_what_bm25_has_not(tmp_path: Path) -> None:
-    line = shown(made(tmp_path)).splitlines()[5]
+def test_the_terminal_shows_a_dash_for_what_bm25_has_not() -> None:
+    line = shown(made()).splitlines()[5]
     assert line.split() == ["BM25", "-", ".1874", "[.17,", ".22]", ".8573", "[.82,", ".88]"]
 
 
 WITH_START = [row("start", batch_size=None), row("ours"), row("condenser-round1"), row("bm25")]
 STARTS: dict[str, Any] = {
-    "results": {("start", "seed42"): (0.33, 0.9), ("ours", "seed42"): (0.2, 0.95)},
+    "results": {**RESULTS, "start": (0.33, 0.9), "ours": (0.2, 0.95)},
     "starts": [None, 0, 0, None],
     "comparisons": [[1, 0], [2, 0], [3, 0]],
 }
 
 
-def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure(tmp_path: Path) -> None:
-    table = made(tmp_path, WITH_START, **STARTS)
+def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure() -> None:
+    table = made(WITH_START, **STARTS)
     verdicts = table["compared_with_start"].tolist()
     assert verdicts[1:3] == ["worse", "no difference shown"]  # not better by R@1000
     assert table["compared_with_start"].isna().tolist() == [True, False, False, True]
@@ -309,47 +310,39 @@ def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure
     text = shown(table)
     assert text.splitlines()[2].endswith("  WORSE")
     assert text.splitlines()[-1] == "WORSE than the untouched start: Ours."
-    better = {("start", "seed42"): (0.1, 0.9)}
-    assert made(tmp_path, WITH_START, **(STARTS | {"results": better}))["compared_with_start"].tolist()[
-        1:3
-    ] == [
-        *("better", "better"),
-    ]
+    better = made(WITH_START, **STARTS | {"results": {**RESULTS, "start": (0.1, 0.9)}})
+    assert better["compared_with_start"].tolist()[1:3] == ["better", "better"]
 
 
-def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> None:
-    table = made(tmp_path, WITH_START, **STARTS)
-    files = [next(tmp_path.glob(f"{one['system']}.*.json")) for one in WITH_START]
-    columns = columns_of(["MRR@10"])
-    metrics = read_metrics(WITH_START, columns, files)
-    by_column = measure_columns(
-        WITH_START, columns, STARTS["comparisons"], metrics, significance=SIGNIFICANCE
-    )
+def test_table_and_tests_of_one_table_give_the_same_figures() -> None:
+    table = made(WITH_START, **STARTS)
+    metrics, pairs = metrics_of(WITH_START, COLUMNS, COUNTS, STARTS["results"]), STARTS["comparisons"]
+    by_column = measure_columns(WITH_START, COLUMNS[:1], pairs, metrics, significance=SIGNIFICANCE)
     tests = make_comparisons(WITH_START, by_column)
     assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
     assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
     assert tests["row_mean"].tolist() == pytest.approx(table["MRR@10"].tolist()[1:])
 
 
-def test_every_measured_cell_lies_in_its_interval(tmp_path: Path) -> None:
-    table = official(tmp_path)
-    ours = table[table["origin"] == "measured"]
+def test_every_measured_cell_lies_in_its_interval(whole: pd.DataFrame) -> None:
+    ours = whole[whole["origin"] == "measured"]
     for name in ("MRR@10", "R@1000"):
         assert (ours[f"{name}_low"] < ours[name]).all() and (ours[name] < ours[f"{name}_high"]).all()
-        assert table[table["origin"] == "published"][f"{name}_low"].isna().all()
-    # .1 more or less for each of 6,980 queries
-    width = (ours["MRR@10_high"] - ours["MRR@10_low"]).tolist()
-    assert width == pytest.approx([2 * 1.96 * 0.1 / math.sqrt(6980)] * 6, rel=0.1)
+        assert whole[whole["origin"] == "published"][f"{name}_low"].isna().all()
 
 
-def test_one_query_leaves_an_interval_of_all_that_the_measure_can_be(tmp_path: Path) -> None:
-    results = {("bm25", "untrained"): (0.5, 0.5)}
-    table = made(tmp_path, [row("bm25")], num_queries=1, results=results, measures=["MRR@10"])
+def test_one_query_leaves_an_interval_of_all_that_the_measure_can_be() -> None:
+    counts = {"msmarco": counts_of(2000, 1)}
+    table = made([row("bm25")], columns=COLUMNS[:1], counts=counts, results={"bm25": [0.5]})
     assert shown(table).splitlines()[1].split() == ["BM25", "-", ".5000", "[.00,", "1.00]"]
 
 
-@pytest.mark.parametrize("num_seeds", [1, 3])
-def test_the_screen_takes_at_most_120_columns_however_many_seeds(tmp_path: Path, num_seeds: int) -> None:
+@pytest.mark.parametrize(
+    ("num_seeds", "num_measures", "has_sd"), [(1, 2, False), (3, 2, True), (3, 3, False)]
+)
+def test_the_screen_takes_at_most_120_columns_however_many_seeds(
+    whole: pd.DataFrame, num_seeds: int, num_measures: int, has_sd: bool
+) -> None:
     variants = [f"seed{seed}" for seed in range(num_seeds)]
     sizes = [
         {"train_queries": size, "variants": [f"n{size}-{one}" for one in variants]} for size in (250, 1000)
@@ -359,21 +352,18 @@ def test_the_screen_takes_at_most_120_columns_however_many_seeds(tmp_path: Path,
         *(row(system, **size) for system in ("condenser-round1", "cocondenser-round1") for size in sizes),
     ]
     pairs = [[number, 0] for number in range(1, 5)]
-    table = made(
-        tmp_path,
-        rows,
-        results={("start", "seed42"): (0.35, 0.9)},
-        starts=[None, 0, 0, 0, 0],
-        comparisons=pairs,
-    )
-    lines = shown(table).splitlines()
+    results = {one["system"]: (0.35, 0.9, 0.6) for one in rows}
+    columns = columns_of(["MRR@10", "R@1000", "R@10"][:num_measures])
+    options: dict[str, Any] = {"starts": [None, 0, 0, 0, 0], "comparisons": pairs}
+    lines = shown(made(rows, columns=columns, results=results, **options)).splitlines()
     assert max(map(len, lines)) <= 120
-    assert "±" in lines[2] if num_seeds == 3 else "±" not in lines[2]
+    assert ("±" in lines[2]) == has_sd
     assert all("[" in line for line in lines[1:6])
-    assert max(map(len, shown(official(tmp_path)).splitlines())) <= 120
+    assert max(map(len, shown(whole).splitlines())) <= 120
 
 
-SIZES_AND_SEEDS = {
+SIZES_AND_SEEDS: dict[Any, Sequence[float]] = {
+    **RESULTS,
     ("ours", "n1000-seed1"): (0.10, 0.5),
     ("ours", "n1000-seed2"): (0.13, 0.7),
     ("ours", "seed1"): (0.30, 0.8),
@@ -387,7 +377,7 @@ ROWS_OF_SIZES = [
 
 
 def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(tmp_path: Path) -> None:
-    table = made(tmp_path, ROWS_OF_SIZES, results=SIZES_AND_SEEDS, dataset="mine", source="beir")
+    table = made(ROWS_OF_SIZES, results=SIZES_AND_SEEDS)
     assert table.columns.tolist()[10:14] == ["train_queries", "MRR@10_sd", "R@1000_sd", "MRR@10_low"]
     assert table["train_queries"].tolist() == ["all", 1000, "all"]
     assert table["seeds"].isna().tolist() == [True, False, False]
@@ -407,26 +397,14 @@ def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(t
     assert ".1150 ±.021 [" in shown(table)
 
 
-def test_a_mean_of_three_seeds_worked_by_hand(tmp_path: Path) -> None:
-    results = {
-        ("ours", f"seed{seed}"): (value, 0.5)
-        for seed, value in zip((4, 8, 9), (0.30, 0.34, 0.35), strict=True)
-    }
-    rows = [row("ours", variants=["seed4", "seed8", "seed9"])]
-    table = made(tmp_path, rows, results=results)
-    assert table["MRR@10"].tolist() == pytest.approx([0.33])
-    assert table["MRR@10_sd"].tolist() == pytest.approx([math.sqrt((0.03**2 + 0.01**2 + 0.02**2) / 2)])
-    assert table["seeds"].tolist() == ["4,8,9"] and "train_queries" not in table.columns
-
-
-def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_size(tmp_path: Path) -> None:
+def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_size() -> None:
     rows = [
         row("condenser-round1", train_queries=1000, variants=["n1000-seed42"]),
         row("condenser-round1"),
         row("bm25"),
     ]
     figures = published.rows_of([published.file("condenser_table5"), published.file("v1_table4")])
-    table = official(tmp_path, rows, published=figures)
+    table = official(rows, published=figures)
     ours = table[table["origin"] == "measured"]
     assert ours["train_queries"].tolist() == [1000, "all", "all"]
     assert ours["MRR@10_published"].tolist() == [0.192, 0.338, 0.184]  # of the first file that has it
@@ -439,64 +417,51 @@ def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_siz
 
 
 def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = official(tmp_path)
-    columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
+    counts = {"msmarco": counts_of(4000, 100)}
+    expected = made(counts=counts)
+    columns = [asdict(column) for column in COLUMNS]
+    notes: dict[str, list[Any]] = {"texts": [], "trainings": [], "compared": []}
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
-    of_table["notes"] = {"texts": [], "trainings": [], "compared": []}
-    config = {"table": of_table, "significance": SIGNIFICANCE, "notes": {"unknown_words": 0.01}}
-    (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
-    files = [tmp_path / f"{row['system']}.{row['variants'][0]}.json" for row in ROWS]
-    job = {
-        "settings": config,
-        "wildcards": {"dataset": "msmarco"},
-        "output": {"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
-    }
-    given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
-    given |= {"models": [], "lengths": [], "losses": [], "validations": [], "counted": []}
-    do("table", **job, input={**given, "metrics": files})
+    write_json(tmp_path / "counts.json", counts["msmarco"])
+    (by_name,) = metrics_of(ROWS, COLUMNS, counts).values()
+    for (system, _), content in by_name.items():
+        write_json(tmp_path / f"{system}.json", content)
+    do(
+        "table",
+        settings={
+            **{"table": {**of_table, "notes": notes}, "notes": {"unknown_words": 0.01}},
+            "significance": SIGNIFICANCE,
+        },
+        wildcards={"dataset": "msmarco"},
+        input={
+            **{name: [] for name in ("models", "lengths", "losses", "validations", "counted")},
+            "counts": [tmp_path / "counts.json"],
+            "published": [published.file("cocondenser_table2")],
+            "metrics": [tmp_path / f"{system}.json" for system in RESULTS],
+        },
+        output={"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
+    )
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
     assert capsys.readouterr().out == shown(expected) + "\n"
-    manifest = json.loads((tmp_path / "m.json").read_text())
-    assert manifest["counts"] == {"rows": 10} and (tmp_path / "n.txt").read_text() == ""
+    manifest = read_json(tmp_path / "m.json")
+    assert manifest["counts"] == {"rows": 6} and (tmp_path / "n.txt").read_text() == ""
     assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])
 
 
-NQ = Column("nq/hits@5", "nq", "test", "hits@5", "dpr", "train", 1000)
-DL19 = Column("dl19/nDCG@10", "msmarco", "dl19", "nDCG@10", "msmarco", "train", 1000)
+OTHERS: dict[str, Any] = {
+    "rows": [row("bm25"), row("condenser-round2")],
+    **{"results": dict.fromkeys(RESULTS, (0.5, 0.6, 0.7)), "comparisons": [[1, 0]]},
+}
 
 
-def with_other_columns(
-    folder: Path, others: Sequence[Column], counts: Mapping[str, Mapping[str, Any]], **changes: Any
-) -> pd.DataFrame:
-    """A table of two systems with MRR@10 on dev, and columns elsewhere on 20 queries."""
-    rows = [row("bm25"), row("condenser-round2")]
-    columns = [*columns_of(["MRR@10"], source="msmarco"), *others]
-    files = []
-    for number, column in enumerate(columns):
-        for one in rows:
-            file = folder / f"{number}.{one['system']}.json"
-            num_queries = counts[column.dataset]["queries"][column.split]
-            mean = {column.measure: 0.5 + number / 10}
-            files.append(metrics_file(file, one["system"], num_queries, **mean))
-    metrics = read_metrics(rows, columns, files)
-    return make_table(
-        rows,
-        columns,
-        metrics,
-        sets=evaluation_sets(columns, counts),
-        by_column=measure_columns(rows, columns, [[1, 0]], metrics, significance=SIGNIFICANCE),
-        starts=[None, 0],
-        **{"published": [], "left_out": [], **changes},
-    )
-
-
-def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so(tmp_path: Path) -> None:
+def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so() -> None:
     counts = {
         "msmarco": {"passages": 300, "queries": {"dev": 100, "dl19": 43}},
         "nq": {"passages": 70, "queries": {"test": 20}},
     }
-    table = with_other_columns(tmp_path, [DL19, replace(NQ, depth=4)], counts, left_out=["tqa/hits@5"])
+    columns = [*columns_of(["MRR@10"], source="msmarco"), DL19, replace(NQ, depth=4)]
+    table = made(columns=columns, counts=counts, left_out=["tqa/hits@5"], published=[], **OTHERS)
     assert table.columns.tolist()[2:5] == ["MRR@10", "dl19/nDCG@10", "nq/hits@5"]
     assert table["nq/hits@5"].tolist() == pytest.approx([0.7, 0.7])
     assert (table["dl19/nDCG@10_low"] < 0.6).all() and (table["dl19/nDCG@10_high"] > 0.6).all()
@@ -514,19 +479,12 @@ def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so(tmp_
     assert (of_few > of_many).all()
 
 
-def test_queries_shared_with_other_evaluation_sets_are_no_train_queries(tmp_path: Path) -> None:
-    counts = {"msmarco": {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}}
-    counts["msmarco"]["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
-    table = with_other_columns(tmp_path, [DL19], counts)
-    assert set(table["collection"]) == {"MS MARCO (not the official passages and queries)"}
-    assert "3 evaluation queries are also train queries" in table["other_columns"][0]
-
-
-def test_published_figures_stand_in_the_official_columns_alone(tmp_path: Path) -> None:
+def test_published_figures_stand_in_the_official_columns_alone() -> None:
     """The dev queries are a sample here, those of DL 2019 are complete."""
     counts = {"msmarco": {"passages": OFFICIAL_PASSAGES, "queries": {"dev": 100, "dl19": 43}}}
     figures = published.rows_of([published.file("condenser_table6")])
-    table = with_other_columns(tmp_path, [DL19], counts, published=figures)
+    columns = [*columns_of(["MRR@10"], source="msmarco"), DL19]
+    table = made(columns=columns, counts=counts, published=figures, **OTHERS)
     ours = table[table["origin"] == "measured"]
     assert ours["dl19/nDCG@10_published"].tolist() == [0.506, 0.698]
     assert ours["dl19/nDCG@10_difference"].tolist() == pytest.approx([0.6 - 0.506, 0.6 - 0.698])
@@ -534,24 +492,3 @@ def test_published_figures_stand_in_the_official_columns_alone(tmp_path: Path) -
     theirs = table[table["origin"] == "published"]
     assert theirs["MRR@10"].isna().all() and theirs["dl19/nDCG@10"].notna().all()
     assert "RocketQA, no external data" not in theirs["method"].tolist()  # has no figure for DL 2019
-
-
-def test_figures_of_questions_stand_beside_the_official_questions_whatever_they_are_called(
-    tmp_path: Path,
-) -> None:
-    column = Column("mine/hits@5", "mine", "test", "hits@5", "dpr", "train", 1000)
-    counts = {"msmarco": counts_of(300, 100), "mine": {"passages": 21_015_324, "queries": {"test": 3_610}}}
-    figures = published.rows_of([published.file("cocondenser_table1")])
-    table = with_other_columns(tmp_path, [column], counts, published=figures)
-    assert table[table["method"] == "RocketQA"]["mine/hits@5"].tolist() == [0.74]
-    assert "mine/hits@5: Natural Questions, 21,015,324 passages, 3,610 queries" in set(table["other_columns"])
-    counts["mine"]["queries"]["test"] -= 1
-    assert set(with_other_columns(tmp_path, [column], counts, published=figures)["origin"]) == {"measured"}
-
-
-def test_documents_without_text_that_were_left_out_are_no_other_collection(tmp_path: Path) -> None:
-    column = Column("doc/MRR@100", "doc", "dev", "MRR@100", "msmarco_doc", "train", 1000)
-    of_documents = {"passages": 3_213_800, "queries": {"dev": 5_193}, "files": {"docs": {"without_text": 35}}}
-    counts = {"msmarco": counts_of(300, 100), "doc": of_documents}
-    table = with_other_columns(tmp_path, [column], counts)
-    assert "doc/MRR@100: MS MARCO documents, 3,213,800 passages" in table["other_columns"][0]

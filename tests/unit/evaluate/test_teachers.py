@@ -12,11 +12,8 @@ Run = dict[str, list[str]]
 
 def compared(folder: Path, teacher: Run, candidates: Run, *, held_out: str | None) -> TeacherComparison:
     for name, run in (("teacher", teacher), ("candidates", candidates)):
-        hits = [
-            ScoredDoc(query, doc, -float(rank))
-            for query, docs in run.items()
-            for rank, doc in enumerate(docs)
-        ]
+        ranked = ((query, rank, doc) for query, docs in run.items() for rank, doc in enumerate(docs))
+        hits = [ScoredDoc(query, doc, -float(rank)) for query, rank, doc in ranked]
         write_run(folder / f"{name}.trec", hits, system=name)
     judged = [Qrel(query, "p", 1) for query in "qrst"]
     write_qrels(folder / "qrels.tsv", [*judged, Qrel("zero", "a", 0)])
@@ -31,14 +28,8 @@ def compared(folder: Path, teacher: Run, candidates: Run, *, held_out: str | Non
 
 def test_means_are_over_the_judged_held_out_queries_alone(tmp_path: Path) -> None:
     """Teacher: 1, 1/2, 0; candidates: 1/2, 1/2, 1. The fourth query is not held out, two have no positive."""
-    teacher = {
-        "q": ["p", "a"],
-        "r": ["a", "p"],
-        "s": ["a", "b"],
-        "t": ["a", "p"],
-        "zero": ["a"],
-        "new": ["a"],
-    }
+    teacher = {"q": ["p", "a"], "r": ["a", "p"], "s": ["a", "b"], "t": ["a", "p"]}
+    teacher |= {"zero": ["a"], "new": ["a"]}
     candidates = {**teacher, "q": ["a", "p"], "s": ["p", "b"], "t": ["p", "a"]}
     found = compared(tmp_path, teacher, candidates, held_out="q r s zero new")
     assert found == TeacherComparison(3, 1.5 / 3, 2 / 3, won=1, lost=1)

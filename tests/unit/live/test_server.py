@@ -104,10 +104,9 @@ def client(tmp_path: Path) -> Iterator[Client]:
         "kind": "biencoder", "label": "<b>A learnt one</b>", "variant": "seed42", "pattern": r"seed\d+",
         "settings": {}, "files": {"embeddings": [embeddings]}, "variants": {"seed42": {"reasons": []}},
     }  # fmt: skip
-    texts: dict[str, Any] = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d")}
-    texts["opens_with"] = [["learnt", "seed42"]]
-    texts["is_split"] = False
-    write_json(tmp_path / "known.json", {"mine": {**texts, "systems": {"learnt": system}}})
+    texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d"), "is_split": False}
+    systems = {"opens_with": [["learnt", "seed42"]], "systems": {"learnt": system}}
+    write_json(tmp_path / "known.json", {"mine": {**texts, **systems}})
     with ThreadPoolExecutor(1) as searching:
         yield Client(application(Known(tmp_path / "known.json"), port=8017, token=TOKEN, searching=searching))
 
@@ -127,27 +126,34 @@ def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Clien
 def test_the_page_names_no_other_place_and_writes_no_markup(client: Client) -> None:
     page = PAGE.read_text()
     assert not re.findall(r"(?:https?:)?//[\w.]", re.sub(r"^\s*//.*$", "", page, flags=re.M))
-    for way in (
-        "innerHTML",
-        "outerHTML",
-        "insertAdjacentHTML",
-        "document.write",
-        "eval(",
-        " style=",
-        " onclick=",
-    ):
-        assert way not in page
+    ways = "innerHTML|outerHTML|insertAdjacentHTML|document.write|eval\\(| style=| onclick="
+    assert not re.findall(ways, page)
 
 
-@pytest.mark.parametrize("path", ["/", "/systems", "/nothing", "/../../etc/passwd", "/page.html"])
-def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
-    reply = client(path)
-    assert reply.status == (200 if path in ("/", "/systems") else 404)
+@pytest.mark.parametrize(
+    ("path", "query", "status"),
+    [
+        ("/", f"token={TOKEN}", 200),
+        ("/systems", f"token={TOKEN}", 200),
+        ("/../../etc/passwd", f"token={TOKEN}", 404),
+        ("/", "", 403),
+    ],
+)
+def test_every_reply_has_the_security_headers(client: Client, path: str, query: str, status: int) -> None:
+    reply = client(path, query=query)
+    assert reply.status == status
     assert "default-src 'none'" in reply.headers["content-security-policy"]
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["cache-control"] == "no-store"
     assert reply.headers["cross-origin-resource-policy"] == "same-origin"
     assert "access-control-allow-origin" not in reply.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/systems", "/search", "/nothing"])
+def test_the_guard_stands_before_every_path(client: Client, path: str) -> None:
+    method = "POST" if path == "/search" else "GET"
+    assert client(path, method=method, headers=[("host", "evil.example")]).status == 403
+    assert client(path, method=method, query="token=another").status == 403
 
 
 @pytest.mark.parametrize(
@@ -167,13 +173,8 @@ def test_every_reply_has_the_security_headers(client: Client, path: str) -> None
         [("host", HOST), ("sec-fetch-site", "same-site")],
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/systems", "/search"])
-def test_requests_of_others_are_refused_everywhere(
-    client: Client, path: str, headers: list[tuple[str, str]]
-) -> None:
-    reply = client(path, method="POST" if path == "/search" else "GET", headers=headers)
-    assert reply.status == 403
-    assert "default-src 'none'" in reply.headers["content-security-policy"]
+def test_requests_of_others_are_refused(client: Client, headers: list[tuple[str, str]]) -> None:
+    assert client("/systems", headers=headers).status == 403
 
 
 @pytest.mark.parametrize(
@@ -196,17 +197,17 @@ def test_its_own_page_and_a_typed_address_are_served(client: Client, headers: di
         *(f"token={TOKEN}&token=another", f"token=another&token={TOKEN}", "token=%FF%FE", "ü", "&" * 9000),
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/systems", "/search", "/nothing"])
-def test_who_has_not_the_address_that_was_printed_sees_nothing(client: Client, path: str, query: str) -> None:
-    reply = client(path, method="POST" if path == "/search" else "GET", query=query)
+def test_who_has_not_the_address_that_was_printed_sees_nothing(client: Client, query: str) -> None:
+    reply = client("/", query=query)
     assert reply.status == 403 and reply.body.startswith(b"token: expected that of the address")
     assert TOKEN.encode() not in reply.body
 
 
-@pytest.fixture
-def serving(tmp_path: Path) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a deadline of a second, in a process of its own."""
-    write_json(tmp_path / "known.json", {})
+    known = tmp_path_factory.mktemp("served") / "known.json"
+    write_json(known, {})
     text = (
         "import sys; from pathlib import Path; import condenser.live.server as server\n"
         "from condenser.live.systems import Known\n"
@@ -214,15 +215,14 @@ def serving(tmp_path: Path) -> Iterator[str]:
         "say = lambda address: print(address, flush=True)\n"
         "server.serve(Known(Path(sys.argv[1])), server.listen(0), on_start=say)\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", text, str(tmp_path / "known.json")], stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-c", text, str(known)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.kill()
 
 
-def test_each_start_has_a_token_of_its_own(serving: str, tmp_path: Path) -> None:
+def test_each_start_has_a_token_of_its_own(serving: str) -> None:
     address, token = serving.split("?token=")
     assert len(token) >= 40
     with urllib.request.urlopen(f"{address}systems?token={token}") as reply:
@@ -232,29 +232,33 @@ def test_each_start_has_a_token_of_its_own(serving: str, tmp_path: Path) -> None
 
 
 HALVES = {
-    "nothing": b"",
-    "half a header": b"GET /systems HTTP/1.1\r\nHo",
-    "half a body": b"POST /search?{query} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
-    b"Content-Length: 100\r\n\r\n{{",
-    "half a second request": b"GET /systems?{query} HTTP/1.1\r\nHost: {host}\r\n\r\nGET /sys",
+    "nothing": "",
+    "half a header": "GET /systems HTTP/1.1\r\nHo",
+    "half a body": "POST /search?{query} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    "Content-Length: 100\r\n\r\n[",
+    "half a second request": "GET /systems?{query} HTTP/1.1\r\nHost: {host}\r\n\r\nGET /sys",
 }
 
 
-@pytest.mark.parametrize("half", HALVES)
+@pytest.mark.parametrize(
+    ("half", "num_connections"),
+    [
+        *(("nothing", MAX_CONNECTIONS + 5), ("half a header", MAX_CONNECTIONS + 5)),
+        *(("half a body", MAX_CONNECTIONS + 5), ("half a body", 3), ("half a second request", 3)),
+    ],
+)
 def test_connections_that_send_no_whole_request_are_ended_and_keep_nobody_out(
-    serving: str, half: str
+    serving: str, half: str, num_connections: int
 ) -> None:
     address = urlsplit(serving)
-    sent = HALVES[half].decode().replace("{{", "{").replace("{query}", address.query)
+    place = address.hostname, address.port
+    sent = HALVES[half].replace("{query}", address.query).replace("{host}", address.netloc).encode()
     with ExitStack() as opened:
-        connections = [
-            opened.enter_context(socket.create_connection((address.hostname, address.port)))
-            for _ in range(MAX_CONNECTIONS + 5)
-        ]
+        connections = [opened.enter_context(socket.create_connection(place)) for _ in range(num_connections)]
         for connection in connections:
             connection.settimeout(30)
             with suppress(ConnectionError):  # above the limit
-                connection.sendall(sent.replace("{host}", address.netloc).encode())
+                connection.sendall(sent)
         for connection in connections:
             with suppress(ConnectionError):
                 while connection.recv(1 << 16):  # until the server ends it
@@ -276,15 +280,10 @@ def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> 
     ("changed", "said"),
     [
         ({"system": "other"}, "expected a system"),
-        ({"dataset": "../mine"}, "expected a data set"),
-        ({"variant": "seed42/../.."}, "expected a variant"),
-        ({"query": " "}, "expected words"),
         ({"query": 7}, "expected the fields"),
         ({"depth": True}, "expected the fields"),
-        ({"depth": 10.0}, "expected the fields"),
-        ({"depth": 1000}, "depth: expected 1 to 100"),
-        ({"query": "\ud83d"}, "expected Unicode text"),
         ({"more": 1}, "expected the fields"),
+        ({"depth": 1000}, "depth: expected 1 to 100"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_in_one_line(
@@ -294,16 +293,19 @@ def test_a_request_that_makes_no_sense_is_refused_in_one_line(
     assert reply.status == 400 and said in reply.json["error"] and "\n" not in reply.json["error"]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"[" * 9000])
-def test_what_is_no_object_is_refused(client: Client, body: bytes) -> None:
-    reply = client("/search", method="POST", headers={"content-type": "application/json"}, body=body)
-    assert reply.status == 400
-
-
-def test_a_form_of_another_page_is_refused_by_its_type(client: Client) -> None:
-    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        reply = client("/search", method="POST", headers={"content-type": kind}, body=b"{}")
-        assert reply.status == 400 and "Content-Type" in reply.json["error"]
+@pytest.mark.parametrize(
+    ("kind", "body", "said"),
+    [
+        ("application/json", b"", "expected JSON"),
+        ("application/json", b"\xff", "expected JSON"),
+        ("application/json", b"[" * 9000, "expected JSON"),
+        ("application/json", b"[]", "expected the fields"),
+        ("text/plain", b"{}", "Content-Type"),  # a form of another page
+    ],
+)
+def test_what_is_no_object_of_json_is_refused(client: Client, kind: str, body: bytes, said: str) -> None:
+    reply = client("/search", method="POST", headers={"content-type": kind}, body=body)
+    assert reply.status == 400 and said in reply.json["error"]
 
 
 def test_a_query_of_too_many_characters_is_refused_with_the_limit(client: Client) -> None:
@@ -312,13 +314,12 @@ def test_a_query_of_too_many_characters_is_refused_with_the_limit(client: Client
     assert client.search(query="ü" * 1000).status == 200  # that is taken
 
 
-@pytest.mark.parametrize("pieces", [1, 10])
-def test_a_body_above_the_limit_is_refused_and_not_kept(client: Client, pieces: int) -> None:
-    reply = client.search(query="x" * MAX_BODY_BYTES, pieces=pieces)
+def test_a_body_above_the_limit_is_refused_and_not_kept(client: Client) -> None:
+    reply = client.search(query="x" * MAX_BODY_BYTES, pieces=10)
     assert reply.status == 413 and f"{MAX_BODY_BYTES:,} bytes" in reply.json["error"]
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize("method", ["POST", "OPTIONS"])
 def test_other_methods_are_refused(client: Client, method: str) -> None:
     assert client("/", method=method).status == 405
 

@@ -10,7 +10,7 @@ import pytest
 from small_results import record
 
 from condenser.files import write_json
-from condenser.live.systems import MAX_CHARACTERS, Known, LiveSystem, NotReady, OpenSystems, check
+from condenser.live.systems import MAX_CHARACTERS, Known, LiveSystem, NotReady, check
 
 
 def entry(**changed: Any) -> dict[str, Any]:
@@ -65,14 +65,6 @@ def test_a_variant_that_was_not_made_comes_with_the_command_that_makes_it(tmp_pa
         "make results/mine/systems/learnt/n10-seed1/embeddings/collection.{0..2}-of-3.npy "
         """CONFIG='a.yaml b.yaml' SNAKEMAKE_ARGS='--configfile '"'"'my own.yaml'"'"''"""
     )
-
-
-def test_missing_files_are_named_with_the_command(tmp_path: Path) -> None:
-    asked = known(tmp_path).asked("mine", "learnt")
-    with pytest.raises(
-        NotReady, match=r"mine, learnt, seed42: is not trained .*collection.0-of-3.npy is miss"
-    ):
-        OpenSystems().answer(asked, "a query", 10)
 
 
 def test_a_kind_without_a_searcher_is_refused_without_a_command(tmp_path: Path) -> None:

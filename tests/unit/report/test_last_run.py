@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-from html.parser import HTMLParser
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from small_results import record, report_of
+from small_results import record_beside, report_of
 
 from condenser.files import read_json, write_json
 from condenser.manifest import RUN_VARIABLE, sealed
@@ -31,15 +31,9 @@ def made(results: Path, rule: str, *, after: str | None = None) -> Path:
     file = results / "small" / rule
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(rule)
-    manifest = Path(f"{file}.manifest.json")
-    record(
-        manifest,
-        rule,
-        outputs=[file],
-        inputs=[results / "small" / after] if after else [],
-        config={"dataset": {"source": "beir"}},
-    )
-    return manifest
+    read = [results / "small" / after] if after else []
+    record_beside(file, rule, inputs=read, config={"dataset": {"source": "beir"}})
+    return Path(f"{file}.manifest.json")
 
 
 def in_run(monkeypatch: pytest.MonkeyPatch, started: str, *asked: str) -> None:
@@ -66,21 +60,11 @@ def rules(report: Report) -> dict[str, dict[str, Any]]:
     return {rule["rule"]: rule for rule in report.rules()}
 
 
-class Cells(HTMLParser):
-    """The cells of the table of rules."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.feed(text[text.index('<table id="rules">') :].partition("</table>")[0])
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag == "tr":
-            self.rows.append([])
-
-    def handle_data(self, data: str) -> None:
-        if data.strip():
-            self.rows[-1].append(data)
+def cells_of_rules(text: str) -> dict[str, list[str]]:
+    """The cells of the table of rules, by the first one of each row."""
+    table = text[text.index('<table id="rules">') :].partition("</table>")[0]
+    rows = [re.findall(r"<t[hd][^>]*>\s*([^<]*?)\s*<", row) for row in table.split("<tr>")[1:]]
+    return {row[0]: row[1:] for row in rows}
 
 
 def two_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +103,7 @@ def test_the_last_run_is_told_in_words_and_by_rule(results: Path, monkeypatch: p
         "encode": ["train"],
         "search": ["encode"],
     }
-    rows = {row[0]: row[1:6] for row in Cells(text).rows}
+    rows = {name: cells[:5] for name, cells in cells_of_rules(text).items()}
     assert rows["rule"] == ["reads from", "made in the last run", "reused", "missing", "not used"]
     assert rows["encode"] == ["train", "1", "0", "0", "0"]
     assert rows["search"] == ["encode", "0", "0", "1", "0"]
@@ -171,13 +155,7 @@ def test_a_later_round_does_not_change_the_order_of_the_rules(results: Path) -> 
     for name, rule, after in (("second", "examples", "train"), ("third", "train", "second")):
         file = results / "small" / name
         file.write_text("a second round")
-        record(
-            Path(f"{file}.manifest.json"),
-            rule,
-            outputs=[file],
-            inputs=[results / "small" / after],
-            wildcards={"system": name},
-        )
+        record_beside(file, rule, inputs=[results / "small" / after], wildcards={"system": name})
     # of the first round alone, so it lies less deep than the examples of the second
     made(results, "export", after="examples")
     found = rules(report_of(results))
