@@ -227,6 +227,7 @@ LAYER, LOGITS = 12 * 768**2, 768 * (768 + 30_522)
 FORWARD, TRAINED = 2 * 12 * LAYER, 6 * 12 * LAYER
 CONDENSER = 6 * (14 * LAYER + 2 * 0.15 * LOGITS)
 PASSAGES, DOCUMENTS, QUERIES = 8_841_823, 3_213_835, 502_939
+DOCUMENT_SPANS = "pretrain msmarco-documents cocondenser"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ PASSAGES, DOCUMENTS, QUERIES = 8_841_823, 3_213_835, 502_939
         ("paper", "train cocondenser-round2 seed42", 3 * QUERIES * 1.8 * (9.5 + 8 * 82), TRAINED),
         ("paper", "pretrain wikibook condenser", 8 * (51_000_000 * 89 + 74_004_228 * 15), CONDENSER),
         # two spans, each encoded once more for the gradient cache
-        ("paper", "pretrain msmarco-documents cocondenser", 8 * 2 * DOCUMENTS * 98, CONDENSER + FORWARD),
+        ("paper", DOCUMENT_SPANS, 8 * 2 * DOCUMENTS * 98, CONDENSER + FORWARD),
         ("objectives", "pretrain mlm", 8 * PASSAGES * 77, TRAINED + 6 * 0.15 * LOGITS),
         # a sentence of 24, and the 75 of its text without it nine times of ten
         ("objectives", "pretrain ict", 8 * PASSAGES * (26 + 55), TRAINED + FORWARD),
@@ -258,13 +259,8 @@ def test_operations_at_the_papers_scale_agree_with_a_hand_calculation(
         ("train cocondenser-round2 seed42", {"tied": False}, "bytes_on_disk", 1.85),  # and the log
         # of 222 M operations a token (14 layers, logits of .15 twice) the late loss has 7 M: .15 x 48 M
         ("pretrain wikibook condenser", {"late_mlm_weight": 0.0}, "flops", 1 - 7.2 / 222),
-        (
-            "pretrain msmarco-documents cocondenser",
-            {"gradient_cache": "never"},
-            "memory_bytes",
-            14.6,
-        ),  # a batch's graphs
-        ("pretrain msmarco-documents cocondenser", {"epochs": 4}, "tokens", 1 / 2),
+        (DOCUMENT_SPANS, {"gradient_cache": "never"}, "flops", CONDENSER / (CONDENSER + FORWARD)),
+        (DOCUMENT_SPANS, {"epochs": 4}, "tokens", 1 / 2),
     ],
 )
 def test_a_setting_changes_what_a_training_takes(
@@ -274,7 +270,7 @@ def test_a_setting_changes_what_a_training_takes(
     for job in changed:
         if row.startswith(job.rule):
             vars(job.config.recipe if job.rule == "train" else job.config.model).update(edit)
-    assert plan(changed)[row][column] / plan(whole)[row][column] == pytest.approx(factor, rel=0.05)
+    assert plan(changed)[row][column] / plan(whole)[row][column] == pytest.approx(factor, rel=0.01)
 
 
 def test_generated_texts_pass_all_weights_of_their_model(tiny: list[Job], tmp_path: Path) -> None:
@@ -397,7 +393,7 @@ def test_the_plan_says_which_of_its_numbers_nobody_has_measured(jobs: Jobs, tmp_
     assert float(trained["seconds_high"]) == pytest.approx(1.3 * 1.2 * float(trained["seconds"]), rel=1e-4)
     assert float(trained["seconds_low"]) == pytest.approx(float(trained["seconds"]) / 1.25 / 1.2, rel=1e-4)
     assert cells["metrics bm25 untrained dev"]["rates"] == "scaled 100%"
-    assert "gradient cache" in cells["pretrain msmarco-documents cocondenser"]["assumption"]
+    assert "gradient cache" in cells[DOCUMENT_SPANS]["assumption"]
     first, second, third = rendered(rows).splitlines()[:3]
     assert re.match(r"H200: [\d.]+ h, between [\d.]+ h and [\d.]+ h, .*: measured 9\d%, scaled \d%\.", first)
     assert re.match(r"Nobody has measured .*: \d rates below 1% each\.$", second)
