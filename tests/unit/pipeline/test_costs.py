@@ -56,7 +56,8 @@ PLANNED: dict[str, tuple[str | None, str, str, dict[str, Any]]] = {  # configura
     "default": (None, "msmarco", "table2", {}),
     "paper": ("configs/paper.yaml", "msmarco", "table2", {}),
     "objectives": ("configs/paper.yaml", "msmarco", "adapt", {"datasets": {"msmarco": {"documents": None}}}),
-    "sentences": ("configs/paper.yaml", "stsb", "low_data", {}),
+    "pairs": ("configs/paper.yaml", "stsb", "low_data", {}),
+    "triplets": ("configs/paper.yaml", "wikisection", "low_data", {}),
     "terms": ("configs/deepct.yaml", "msmarco", "deepct", {}),
     "late": ("configs/interaction.yaml", "msmarco", "interaction", {}),
     "tiny": ("configs/tiny.yaml", "tiny", "table2", {}),
@@ -243,7 +244,10 @@ DOCUMENT_SPANS = "pretrain msmarco-documents cocondenser"
         ("objectives", "pretrain mlm", 8 * PASSAGES * 77, TRAINED + 6 * 0.15 * LOGITS),
         # a sentence of 24, and the 75 of its text without it nine times of ten
         ("objectives", "pretrain ict", 8 * PASSAGES * (26 + 55), TRAINED + FORWARD),
-        ("sentences", "train_sentences condenser-sentences n1000-seed1", 4 * 1000 * 2 * 14.7, TRAINED),
+        ("pairs", "train_sentences condenser-sentences n1000-seed1", 4 * 1000 * 2 * 14.7, TRAINED),
+        # four epochs of few triplets, and one of all
+        ("triplets", "train_sentences condenser-sentences n1000-seed1", 4 * 1000 * 3 * 34, TRAINED),
+        ("triplets", "train_sentences condenser-sentences seed1", 1_779_417 * 3 * 34, TRAINED),
     ],
 )
 def test_operations_at_the_papers_scale_agree_with_a_hand_calculation(
