@@ -230,7 +230,7 @@ def test_what_differs_in_json_is_named(old: dict[str, Any], new: dict[str, Any],
 
 
 def test_specs_in_another_order_do_not_differ_and_what_was_edited_stands_before_what_follows() -> None:
-    old = {"rule": "train", "config": {"a": 1}, "code": {"m": "1"}, "lineage": {"tokens": "1"}}
+    old = {"rule": "train", "config": {"z": 1}, "code": {"m": "1"}, "lineage": {"collect": "1"}}
     assert differences(old, dict(reversed(old.items()))) == []
-    new = {"rule": "train", "config": {"a": 2}, "code": {"m": "2"}, "lineage": {"tokens": "2"}}
-    assert differences(old, new) == ["setting a of train: 1 -> 2", "module m", "above it: tokens"]
+    new = {"rule": "train", "config": {"z": 2}, "code": {"m": "2"}, "lineage": {"collect": "2"}}
+    assert differences(old, new) == ["setting z of train: 1 -> 2", "module m", "above it: collect"]
