@@ -69,6 +69,7 @@ def test_the_overlays_of_a_command_line_are_those_that_snakemake_reads(
     ("line", "said"),
     [
         ("--configfile mine.yaml results/mine/table2.tsv", "got results/mine/table2.tsv. If it is a target"),
+        ("--configfile mine.yaml results/mine/a.json", "got results/mine/a.json. If it is a target"),
         ("--configfile mine.yaml verify", "got verify. If it is a target, put it first"),
         ("--configfile a.yaml --cores 1 --configfile b.yaml", "Write --configfile a.yaml b.yaml."),
         ("--configfile=a.yaml --configfiles b.yaml", "Write --configfile a.yaml b.yaml."),
