@@ -84,19 +84,17 @@ def test_an_import_is_found_in_every_kind_of_block(checkout: Path, block: str) -
     assert "condenser.data.other" in found
 
 
-def test_the_prefix_u_of_a_text_changes_nothing(checkout: Path) -> None:
-    plain = edit(checkout, "condenser/data/b.py", "Z = 'text'\n")
-    assert edit(checkout, "condenser/data/b.py", "Z = u'text'\n") == plain
-
-
-def test_a_comment_a_docstring_and_blank_lines_change_nothing(checkout: Path) -> None:
-    before = digests(checkout)
-    after = edit(
-        checkout,
-        "condenser/data/b.py",
-        '"""New."""\n# why\n\ndef f():\n    """Two."""\n    return 2  # two\n',
-    )
-    assert after == before
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def f():\n    return 2\n", '"""New."""\n# why\n\ndef f():\n    """Two."""\n    return 2  # two\n'),
+        ("Z = 'text'\n", "Z = u'text'\n"),
+    ],
+)
+def test_comments_docstrings_blank_lines_and_prefixes_change_nothing(
+    checkout: Path, one: str, other: str
+) -> None:
+    assert edit(checkout, "condenser/data/b.py", one) == edit(checkout, "condenser/data/b.py", other)
 
 
 def test_another_value_changes_its_module_alone(checkout: Path) -> None:
@@ -105,13 +103,12 @@ def test_another_value_changes_its_module_alone(checkout: Path) -> None:
     assert {name for name in before if before[name] != after[name]} == {"condenser.data.b"}
 
 
-def test_a_module_that_is_not_imported_does_not_count(checkout: Path) -> None:
-    before = digests(checkout)
-    assert edit(checkout, "condenser/data/other.py", "Y = 2\n") == before
-
-
-def test_a_module_imported_by_name_counts_when_declared(checkout: Path) -> None:
-    assert "condenser.data.other" in digests(checkout, "condenser.data.other")
+def test_a_module_that_is_not_imported_counts_only_when_it_is_declared(checkout: Path) -> None:
+    (checkout / "workflow_scripts" / "tool.py").write_text("")
+    assert set(digests(checkout)) == {"tool.py"}
+    assert set(digests(checkout, "condenser.data.other")) == {
+        "tool.py", "condenser", "condenser.data", "condenser.data.other"
+    }  # fmt: skip
 
 
 def test_the_packages_above_a_module_run_first_and_count(checkout: Path) -> None:
@@ -127,14 +124,7 @@ def test_the_packages_above_a_module_run_first_and_count(checkout: Path) -> None
     assert {name for name in before if before[name] != after[name]} == {"condenser.data"}
 
 
-def test_the_packages_above_a_declared_module_count(checkout: Path) -> None:
-    (checkout / "workflow_scripts" / "tool.py").write_text("")
-    assert set(digests(checkout, "condenser.data.other")) == {
-        "tool.py", "condenser", "condenser.data", "condenser.data.other"
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("statement", ["from .other import Y", "from . import other", "from ..data import b"])
+@pytest.mark.parametrize("statement", ["from .other import Y", "from . import other"])
 def test_a_relative_import_is_refused_because_it_names_no_module(checkout: Path, statement: str) -> None:
     with pytest.raises(ValueError, match=r"data/b\.py:2: expected an import by its whole name"):
         edit(checkout, "condenser/data/b.py", f"def f():\n    {statement}\n")
@@ -176,7 +166,7 @@ def test_two_programs_that_differ_have_two_digests(checkout: Path, one: str, oth
     assert edit(checkout, "condenser/data/b.py", one) != edit(checkout, "condenser/data/b.py", other)
 
 
-@pytest.mark.parametrize("rule", ["collect", "tokens", "train", "encode", "table"])
+@pytest.mark.parametrize("rule", ["collect", "train"])
 def test_a_new_key_of_a_block_reruns_nothing_that_does_not_name_it(root: Path, rule: str) -> None:
     """The values of settings are in a spec; the classes that declare them are no code of its result."""
     digests = code.code_digests(root / "workflow_scripts" / f"{rule}.py", root)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,12 @@ def made(folder: Path, name: str, *, inputs: list[Path]) -> Path:
     return result
 
 
+def manifest_of(result: Path) -> Path:
+    return result.with_name(f"{result.name}.manifest.json")
+
+
 def changes(result: Path, spec: dict[str, Any]) -> list[str]:
-    return Freshness().changes(result.with_name(f"{result.name}.manifest.json"), [str(result)], spec)
+    return Freshness().changes(manifest_of(result), [str(result)], spec)
 
 
 def test_a_changed_setting_is_named_and_nothing_where_none_is(tmp_path: Path) -> None:
@@ -62,25 +67,28 @@ def test_edits_are_said_once_with_their_rules_and_without_what_follows_from_them
     assert len(long) < 200 and long.endswith("xxx ... (table)")
 
 
+def made_again(source: Path, text: str) -> str:
+    """Make a result with another text; gives what is then said of all that was made from it."""
+    source.write_text(text)
+    Manifest(manifest_of(source), SPEC, inputs=[]).write(outputs=[source], counts={})
+    return f"{source} was made again, with other bytes"
+
+
 def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     source = made(tmp_path, "source", inputs=[])
     result = made(tmp_path / "x", "result", inputs=[source])
     source.write_text("changed by hand: verify finds it")
     assert changes(result, SPEC) == []
-    Manifest(tmp_path / "source.manifest.json", SPEC, inputs=[]).write(outputs=[source], counts={})
-    assert changes(result, SPEC) == [f"{source} was made again, with other bytes"]
+    said = made_again(source, "other")
+    assert changes(result, SPEC) == [said]
 
 
 def test_two_inputs_that_exchanged_their_bytes_are_both_named(tmp_path: Path) -> None:
-    sources = [made(tmp_path, name, inputs=[]) for name in ("one", "other")]
-    result = made(tmp_path, "result", inputs=sources)
-    for source, text in zip(sources, ("other", "one"), strict=True):
-        source.write_text(text)
-        Manifest(tmp_path / f"{source.name}.manifest.json", SPEC, inputs=[]).write(
-            outputs=[source], counts={}
-        )
-    assert changes(result, SPEC) == [f"{source} was made again, with other bytes" for source in sources]
+    one, other = (made(tmp_path, name, inputs=[]) for name in ("one", "other"))
+    result = made(tmp_path, "result", inputs=[one, other])
+    said = [made_again(one, "other"), made_again(other, "one")]
+    assert changes(result, SPEC) == said
 
 
 def test_a_manifest_among_the_inputs_that_was_written_again_is_named(tmp_path: Path) -> None:
@@ -94,34 +102,32 @@ def test_a_manifest_among_the_inputs_that_was_written_again_is_named(tmp_path: P
     assert changes(result, SPEC) == []
 
 
-@pytest.mark.parametrize("damage", ["cut", "no record", "another spec"])
-def test_a_damaged_manifest_makes_a_result_out_of_date(tmp_path: Path, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: text[:-20],
+        lambda text: "[]",
+        lambda text: text.replace('"shards": 1', '"shards": 2'),
+    ],
+)
+def test_a_damaged_manifest_makes_a_result_out_of_date(tmp_path: Path, damage: Callable[[str], str]) -> None:
     result = made(tmp_path, "a", inputs=[])
-    manifest = tmp_path / "a.manifest.json"
-    if damage == "cut":
-        manifest.write_bytes(manifest.read_bytes()[:-20])
-    elif damage == "no record":
-        manifest.write_text("[]")
-    else:
-        manifest.write_text(manifest.read_text().replace('"shards": 1', '"shards": 2'))
-    assert changes(result, SPEC) == changes(result, EDITED) == [f"{manifest} is damaged"]
+    manifest_of(result).write_text(damage(manifest_of(result).read_text()))
+    assert changes(result, SPEC) == changes(result, EDITED) == [f"{manifest_of(result)} is damaged"]
 
 
 def test_a_result_without_manifest_is_out_of_date_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
     result = made(tmp_path, "a", inputs=[])
-    (tmp_path / "a.manifest.json").unlink()
+    manifest_of(result).unlink()
     assert changes(result, SPEC) == [f"{result} has no manifest"]
     result.unlink()
     assert changes(result, SPEC) == []
 
 
-def test_a_result_that_lacks_one_of_its_files_is_out_of_date_and_one_cleared_away_as_a_whole_is_not(
-    tmp_path: Path,
-) -> None:
-    result, other = tmp_path / "a", tmp_path / "a.other"
-    result.write_text("a")
+def test_a_result_that_lacks_a_file_is_out_of_date_and_one_cleared_away_is_not(tmp_path: Path) -> None:
+    result, other = made(tmp_path, "a", inputs=[]), tmp_path / "a.other"
     other.write_text("b")
-    Manifest(tmp_path / "a.manifest.json", SPEC, inputs=[]).write(outputs=[result, other], counts={})
+    Manifest(manifest_of(result), SPEC, inputs=[]).write(outputs=[result, other], counts={})
     assert changes(result, SPEC) == []
     other.unlink()
     assert changes(result, SPEC) == [f"{other} is missing"]

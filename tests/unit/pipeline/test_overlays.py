@@ -49,13 +49,6 @@ def test_the_key_of_programs_is_refused_in_json_too(tmp_path: Path, text: str) -
         check_overlay(file)
 
 
-def test_an_object_of_python_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "theirs.yaml"
-    file.write_text("seed: 1\nlabel: !!python/name:os.system\n")
-    with pytest.raises(ValueError, match=r"theirs.yaml:2: expected texts, numbers, lists and blocks"):
-        check_overlay(file)
-
-
 @pytest.mark.parametrize(
     "text",
     [
