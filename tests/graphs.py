@@ -9,6 +9,7 @@ import contextlib
 import copy
 import functools
 import gc
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -171,6 +172,15 @@ class Graph:
         target = "table", {"dataset": dataset, "table": table}
         with self.here():
             return Path(write_jobs(target, folder.absolute(), specs=self._specs))
+
+    def write_known(self) -> Path:
+        """Write what can be asked as the rule `ask` does; gives the file."""
+        with self.here():
+            return self._folder / self._get_rule("ask").params.known(None)
+
+    def known(self) -> dict[str, Any]:
+        """What can be asked."""
+        return json.loads(self.write_known().read_text())
 
     def job(self, name: str) -> Job:
         """A job that `jobs` gave, as its rule and wildcards."""

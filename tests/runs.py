@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import csv
 import fcntl
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -64,34 +60,12 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
 
 
-@cache
-def forked_jobs() -> dict[str, str]:
-    """Variables for Snakemake by which its jobs are forks of a process that has imported PyTorch already.
-
-    An import of the packages takes longer than most jobs of the tests (tests/forked_jobs).
-    """
-    sockets = tempfile.mkdtemp(prefix="forked-jobs-")
-    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
-    client = ROOT / "tests" / "forked_jobs" / "client.py"
-    return {
-        "FORKED_JOBS_FOLDER": sockets,
-        "FORKED_JOBS_TESTS": str(os.getpid()),
-        # an exported function of bash, which runs the shell lines of rules
-        "BASH_FUNC_python%%": f'() {{ command python -I -S {shlex.quote(str(client))} "$@"; }}',
-    }
-
-
-def run(
-    folder: Path, *arguments: str, is_forked: bool = True, **options: Any
-) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake in a checkout and wait for it; gives its status and all it said.
-
-    Its jobs are forks, or processes of their own as everywhere but in the tests.
-    """
+def run(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run Snakemake in a checkout and wait for it; gives its status and all it said."""
     return subprocess.run(
         command(*arguments, **options),
         cwd=folder,
-        env=environment() | (forked_jobs() if is_forked else {}),
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

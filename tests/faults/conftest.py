@@ -12,9 +12,7 @@ from runs import checkout, finished, made_once
 @pytest.fixture(scope="session")
 def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished tiny run with a process for each job: its benchmarks say how long a job takes."""
-    return made_once(
-        tmp_path_factory, "real-run", lambda folder: finished(checkout(root, folder), is_forked=False)
-    )
+    return made_once(tmp_path_factory, "real-run", lambda folder: finished(checkout(root, folder)))
 
 
 @pytest.fixture(scope="session")

@@ -243,10 +243,10 @@ def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
 def test_processes_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
     golden: Path, root: Path, tmp_path: Path
 ) -> None:
-    """The one whole run of Snakemake, a process for each job: `golden` is made in one process (made.py)."""
+    """The one whole run of Snakemake, a process for each job; `golden` is made in one process (made.py)."""
     folder = checkout(root, tmp_path / "another")
     edit(folder, "configs/tiny.yaml", "shards: 2", "shards: 3")
-    finished(folder, cores=2, is_forked=False)
+    finished(folder, cores=2)
     here, there = digests(golden), digests(folder)
     compared = [
         name for name in here if not any(part in name for part in ("/tokens/", "embeddings", "search/"))
