@@ -277,6 +277,13 @@ def test_a_setting_changes_what_a_training_takes(
     assert plan(changed)[row][column] / plan(whole)[row][column] == pytest.approx(factor, rel=0.01)
 
 
+def test_the_gradient_cache_keeps_the_graphs_of_a_chunk_alone(jobs: Jobs) -> None:
+    whole = jobs("paper")
+    only(whole, "pretrain", model="cocondenser").config.model.gradient_cache = "never"
+    cached = plan(jobs("paper"))[DOCUMENT_SPANS]
+    assert cached["memory_bytes"] < plan(whole)[DOCUMENT_SPANS]["memory_bytes"] / 5
+
+
 def test_generated_texts_pass_all_weights_of_their_model(tiny: list[Job], tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_bytes(bytes(4 * 1000))
     generated = Settings(model=str(tmp_path), samples=4, max_tokens=20, max_input_tokens=30)
