@@ -26,16 +26,21 @@ def make(
     folder: Path, *targets: str, overlays: Sequence[str] = (), base: str = "configs/tiny.yaml"
 ) -> set[str]:
     """Make what is missing of a checkout's files, by default its tiny table; gives the rules of the jobs."""
-    overlay: dict[str, Any] = {}
-    for file in (base, *overlays):
-        update_config(overlay, _load_configfile(str(folder / file)))
-    graph, asked_for = Graph(folder, folder, overlay), targets or (TARGET,)
+    graph, asked_for = graph_of(folder, overlays=overlays, base=base), targets or (TARGET,)
     jobs = graph.out_of_date(*asked_for)
     with graph.here(), mock.patch.dict(os.environ, environment.run(asked_for)):
         for name in jobs:
             rule, _ = graph.job(name)
             do_job(read_job(graph.write_job(name)), _program(folder, rule).main)
     return {graph.job(name)[0] for name in jobs}
+
+
+def graph_of(folder: Path, *, overlays: Sequence[str] = (), base: str = "configs/tiny.yaml") -> Graph:
+    """The graph of a checkout with its overlays, over the results in it."""
+    overlay: dict[str, Any] = {}
+    for file in (base, *overlays):
+        update_config(overlay, _load_configfile(str(folder / file)))
+    return Graph(folder, folder, overlay)
 
 
 def _program(folder: Path, rule: str) -> Any:

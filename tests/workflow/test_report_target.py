@@ -75,6 +75,7 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
 
 
+@pytest.mark.ci
 def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     asked = folder / "results/tiny/table2.tsv"
