@@ -232,6 +232,7 @@ def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path
     assert "rule encode:" in said.stdout and "mlm-zeroshot" in said.stdout
 
 
+@pytest.mark.ci
 def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checkout: Path) -> None:
     made = ["make", "-f", root / "Makefile", "-n", "-o", ".venv/ready", "verify", "search"]
     options = ["SNAKEMAKE_ARGS=--configfile configs/tiny.yaml"]
