@@ -55,6 +55,10 @@ def _mix(*parts: str, **more: Any) -> dict[str, Any]:
     return {"kind": "fusion", "of": list(parts), "method": "convex", "depth": 20, **more}
 
 
+def _rows(*rows: str, **more: Any) -> dict[str, Any]:
+    return {"rows": [*rows], "measures": ["MRR@10"], **more}
+
+
 LEARNT = {"weights": "learnt", "least_queries": 10}
 LABELS = {"teacher": "labeller", "queries": "log"}
 LATE = {"kind": "late", "initial": "backbone", "candidates": ["bm25"], "depth": 20}
@@ -130,24 +134,23 @@ OVERLAY: dict[str, Any] = {
     },
     "recipes": {"split": _second_recipe(), "stsb": {"epochs": 1, "max_tokens": 32}},
     "tables": {
-        "sizes": {"rows": ["bm25", "cocondenser-round1"], "train_queries": [30, 90, "all"], "seeds": [42, 7]},
-        "spread": {"rows": ["backbone-zeroshot", "each-zeroshot", "each-round1"], "train_queries": [30],
-                   "seeds": [1, 2]},
-        "free": {"rows": ["backbone-zeroshot", "bm25", "late", "hybrid", "distilled", "predicted", "own"]},
-        "table3": {"rows": ["cocondenser-round2", "rerank-backbone", "rerank-condenser", "rerank-ensemble",
-                            "mixed-backbone"]},
-        "learnt": {"rows": ["projected", "exact", "first", "next", "condenser-untied", "two-zeroshot",
-                            "two-tuned", "souped", "denoised", "augmented", "deepct"]},
-        "brief": {"rows": ["bm25", "backbone-zeroshot"]},
-        "moved": {"rows": ["backbone-zeroshot", "moved-zeroshot", "moved-tuned", "again-zeroshot"]},
-        "places": {
-            "rows": ["bm25", "backbone-zeroshot", "backbone-round1"],
-            "measures": ["MRR@10", "mine/MRR@10", "mine/late/nDCG@10", "nowhere/hits@5"],
-            "optional": ["nowhere"],
-            "published": ["condenser_table6"],
-        },
-        "split": {"rows": ["bm25", "encoder-zeroshot", "learnt", "pairs", "tokens", "mixed", "outer"],
-                  "measures": ["MRR@10", "R@100"]},
+        "sizes": _rows("bm25", "cocondenser-round1", train_queries=[30, 90, "all"], seeds=[42, 7]),
+        "spread": _rows("backbone-zeroshot", "each-zeroshot", "each-round1", train_queries=[30],
+                        seeds=[1, 2]),
+        "free": _rows("backbone-zeroshot", "bm25", "late", "hybrid", "distilled", "predicted", "own"),
+        "table3": _rows("cocondenser-round2", "rerank-backbone", "rerank-condenser", "rerank-ensemble",
+                        "mixed-backbone"),
+        "learnt": _rows("projected", "exact", "first", "next", "condenser-untied", "two-zeroshot",
+                        "two-tuned", "souped", "denoised", "augmented", "deepct"),
+        "brief": _rows("bm25", "backbone-zeroshot"),
+        "moved": _rows("backbone-zeroshot", "moved-zeroshot", "moved-tuned", "again-zeroshot"),
+        "places": _rows(
+            *("bm25", "backbone-zeroshot", "backbone-round1"), optional=["nowhere"],
+            published=["condenser_table6"],
+            measures=["MRR@10", "mine/MRR@10", "mine/late/nDCG@10", "nowhere/hits@5"],
+        ),
+        "split": _rows("bm25", "encoder-zeroshot", "learnt", "pairs", "tokens", "mixed", "outer",
+                       measures=["MRR@10", "R@100"]),
         "low_data": {"by_dataset": {"stsb": {"train_queries": [12, "all"], "seeds": [1]}}},
     },
     "figures": {
@@ -157,8 +160,6 @@ OVERLAY: dict[str, Any] = {
     },
     "audit": {"systems": ["bm25", "cocondenser-round1"], "judges": ["cocondenser-round1"]},
 }  # fmt: skip
-for _table in OVERLAY["tables"].values():
-    _table.setdefault("measures", ["MRR@10"]) if "rows" in _table else None
 
 TARGETS = [
     *(f"results/tiny/{name}.tsv" for name in ("sizes", "spread", "free", "table3", "learnt", "places")),

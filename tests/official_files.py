@@ -5,13 +5,17 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import pyarrow
 import pyarrow.parquet
 
+from condenser.data.official import OFFICIAL_FILES, OfficialFile
 from condenser.data.records import Passage
+from condenser.data.sources import dpr, msmarco, msmarco_doc
 from condenser.model.backbone import new_backbone
 from tests.dpr_files import answers, context, passages, question, write
 
@@ -88,8 +92,9 @@ def write_hub_texts(tiny: Path, folder: Path) -> None:
     _write_parquet(books / "train-00000-of-00001.parquet", sentences)
 
 
-def accept(checkout: Path, tiny: Path) -> None:
-    """Let a copy of the workflow take the small files, whose lengths and numbers of rows are others."""
+@contextmanager
+def accepted(tiny: Path) -> Iterator[None]:
+    """The sources take the small files, whose lengths and numbers of rows are others."""
     texts = Tiny(tiny)
     num_passages, (train, dev) = len(texts.passages), (len(texts.judged[split]) for split in ("train", "dev"))
     rows = dict.fromkeys(
@@ -102,16 +107,15 @@ def accept(checkout: Path, tiny: Path) -> None:
     for kind in ("queries", "qrels"):  # each query has one judgement
         rows |= {f"{kind}.train.tsv": train, f"msmarco-doctrain-{kind}.tsv.gz": train}
         rows |= {f"{kind}.dev.small.tsv": dev, f"msmarco-docdev-{kind}.tsv.gz": dev}
-    unknown = "{name: OfficialFile(file.url, None, None) for name, file in OFFICIAL_FILES.items()}"
-    _append(checkout, "official.py", f"OFFICIAL_FILES.update({unknown})\n")
-    for source in ("msmarco", "msmarco_doc", "dpr"):
-        _append(checkout, f"sources/{source}.py", f"OFFICIAL_ROWS.update({rows!r})\n")
-    _append(checkout, "sources/msmarco.py", f"NUM_TRIPLES = {TRIPLES_OF_A_PAIR * train}\n")
-
-
-def _append(checkout: Path, name: str, code: str) -> None:
-    with (checkout / "condenser" / "data" / name).open("a") as file:
-        file.write(f"\n{code}")
+    unknown = {name: OfficialFile(file.url, None, None) for name, file in OFFICIAL_FILES.items()}
+    with (
+        mock.patch.dict(OFFICIAL_FILES, unknown),
+        mock.patch.dict(msmarco.OFFICIAL_ROWS, rows),
+        mock.patch.dict(msmarco_doc.OFFICIAL_ROWS, rows),
+        mock.patch.dict(dpr.OFFICIAL_ROWS, rows),
+        mock.patch.object(msmarco, "NUM_TRIPLES", TRIPLES_OF_A_PAIR * train),
+    ):
+        yield
 
 
 def _write_marco(texts: Tiny, mirror: Path) -> None:

@@ -15,7 +15,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from runs import command, copied, environment, finished, hits_by_query, served
+from made import graph_of
+from runs import command, copied, environment, hits_by_query, served
 
 from condenser.data.records import read_passages, read_queries
 from condenser.files import sha256_file
@@ -30,7 +31,7 @@ VARIANT = {"bm25": "untrained", "cocondenser-round1": "seed42", "cocondenser-rou
 def checkout(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished run with a list of what can be asked; not to be changed."""
     folder = copied(golden, tmp_path_factory.mktemp("asked") / "checkout")
-    finished(folder, target="ask", cores=1)
+    graph_of(folder).write_known()
     return folder
 
 
@@ -84,9 +85,8 @@ def test_an_edit_of_the_configuration_makes_an_answer_out_of_date(
 ) -> None:
     folder = copy_of_golden()
     (folder / "overlay.yaml").write_text("recipes: {marco: {learning_rate: 2.0e-3}}\n")
-    finished(folder, target="ask", cores=1, overlays=["overlay.yaml"])
+    known = Known(graph_of(folder, overlays=["overlay.yaml"]).write_known())
     monkeypatch.chdir(folder)
-    known = Known(folder / ".snakemake" / "known.json")
     (reason, *_) = known.asked("tiny", "cocondenser-round1").reasons
     assert "recipe.learning_rate" in reason and "(train)" in reason
     assert known.asked("tiny", "bm25").reasons == []
@@ -232,6 +232,7 @@ def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path
     assert "rule encode:" in said.stdout and "mlm-zeroshot" in said.stdout
 
 
+@pytest.mark.ci
 def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checkout: Path) -> None:
     made = ["make", "-f", root / "Makefile", "-n", "-o", ".venv/ready", "verify", "search"]
     options = ["SNAKEMAKE_ARGS=--configfile configs/tiny.yaml"]

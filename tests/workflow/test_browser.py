@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, Tab, emptied
-from runs import copied, finished, served
+from made import graph_of, make
+from runs import copied, served
 
 pytestmark = pytest.mark.weekly
 
@@ -42,8 +43,8 @@ def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFac
     (folder / "overlay.json").write_text(json.dumps({"datasets": {"hostile": HOSTILE}}))
     encoder = "results/hostile/systems/backbone-zeroshot/untrained/embeddings"
     targets = [f"{encoder}/collection.{number}-of-2.npy" for number in range(2)]
-    finished(folder, *targets, target="results/hostile/bm25/index", cores=1, overlays=["overlay.json"])
-    finished(folder, target="ask", cores=1, overlays=["overlay.json"])
+    make(folder, *targets, "results/hostile/bm25/index", overlays=["overlay.json"])
+    graph_of(folder, overlays=["overlay.json"]).write_known()
     with served(folder) as (_, address):
         yield address
 

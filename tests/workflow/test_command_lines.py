@@ -10,57 +10,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import every_kind
 import pytest
 from runs import TARGET, copied, finished
-from small_generators import write_generator
 
 from condenser.files import read_json
 
-# all rules with a program: a variant of fewer queries, an official file, a plan, the check of all results
-OVERLAY = """
-tables:
-  table2: {train_queries: [20, all]}
-  low_data: {by_dataset: {stsb: {train_queries: [20], seeds: [1]}}}
-datasets:
-  tiny: {queries: {log: log.tsv}}
-  official: {source: msmarco, unjudged: rest}
-systems:
-  teacher:
-    {kind: crossencoder, initial: backbone, negatives: [bm25], candidates: bm25, depth: 9, loss: pointwise,
-     recipe: {negatives: {denoise: {negative_below: 0.1, positive_above: 0.9}}}}
-  glove: {kind: word_vectors, path: overlay.yaml}
-  learnt: {kind: fusion, of: [backbone-zeroshot, bm25], method: convex, weights: learnt, depth: 9}
-  deepct: {kind: bm25, k1: 10, b: 0.9, expanded_passages: deepct}
-  own: {kind: bm25, k1: 10, b: 0.9, expanded_passages: own}
-expansions:
-  own: {generated: {model: generator, samples: 1, max_tokens: 9, max_input_tokens: 40, rows_per_chunk: 9}}
-  deepct:
-    weights: 100
-    trained: {initial: backbone, max_tokens: 40, rows_per_chunk: 4, batch_size: 4, learning_rate: 1.0e-4,
-              weight_decay: 0.0, warmup_ratio: 0.1, max_grad_norm: 1.0, epochs: 1}
-"""
-TARGETS = [
-    TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
-    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
-    "results/tiny/report.html", "results/tiny/audit.tsv", "results/tiny/adapt.tsv",
-    "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
-    "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv",
-    "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
-    "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
-    "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",
-    "results/official/queries/rest/counts.json", "results/tiny/systems/deepct/seed42/run.dev.trec",
-    "results/tiny/systems/own/untrained/run.dev.trec",
-]  # fmt: skip
+TARGETS = [*every_kind.TARGETS, *every_kind.OTHER_TARGETS, "verify", "ask"]  # all rules with a program
 
 
 @pytest.fixture(scope="module")
 def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command lines of all jobs, as a dry run prints them, in a checkout whose path has a space."""
     folder = copied(golden, tmp_path_factory.mktemp("command lines") / "a checkout")
-    (folder / "overlay.yaml").write_text(OVERLAY)
-    (folder / "log.tsv").write_text("1\ta query\n")
-    write_generator("t5", folder / "generator")
-    said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
+    every_kind.write_files(folder)
+    said = finished(folder, *TARGETS, "-n", "-p", "--forceall", overlays=[every_kind.NAME])
     return re.findall(r"(?m)^Shell command: (.*)$", said)
 
 
@@ -121,6 +85,7 @@ def test_a_pasted_line_makes_the_same_result(
         assert file.read_bytes() == (golden / "results" / "tiny" / name).read_bytes()
 
 
+@pytest.mark.ci
 def test_a_project_and_texts_whose_paths_have_a_space_are_no_matter(golden: Path, tmp_path: Path) -> None:
     folder = copied(golden, tmp_path / "my own project")
     table = folder / TARGET

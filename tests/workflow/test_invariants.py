@@ -221,7 +221,7 @@ def test_an_encoder_that_is_not_trained_has_no_train_query_behind_it(jobs_of: Jo
             initial = models[initial].get("initial")
         if entry["train"] or chain & of_systems:
             continue
-        behind = jobs.behind(name, not_by="lengths") - {*jobs.of("collect", "download")}
+        behind = {name, *jobs.behind(name, not_by="lengths")} - {*jobs.of("collect", "download")}
         assert not rules(behind) & {*TRAININGS, "examples", "subset", "held_out"}, name
         assert not [other for other in behind if jobs.reads_train_queries(other)], name
 

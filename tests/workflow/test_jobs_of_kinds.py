@@ -18,7 +18,7 @@ from condenser.settings import merged
 ALL_SHARDS = {"tokens tiny backbone", "query_tokens tiny backbone train", "collect tiny"}
 MORE = [  # of a train size
     *("rerank-backbone/n30-seed7/run.train.trec", "deepct/n30-seed7/run.dev.trec"),
-    "hybrid-trained/n30-seed7/run.dev.trec",
+    *("hybrid-trained/n30-seed7/run.dev.trec", "next/n30-seed7/model/model.safetensors"),
 ]
 PARENTS = {
     # what learns
@@ -29,6 +29,11 @@ PARENTS = {
     "train tiny next seed42": ALL_SHARDS | {
         *("train tiny cocondenser-round1 seed42", "examples tiny cocondenser-round1 seed42"),
         "held_out tiny seed42",
+    },
+    "train tiny next n30-seed7": ALL_SHARDS
+    | {
+        *("train tiny cocondenser-round1 n30-seed7", "examples tiny cocondenser-round1 n30-seed7"),
+        "held_out tiny n30-seed7",
     },
     "train tiny augmented seed42": ALL_SHARDS | {
         *("checkpoint tiny backbone", "examples tiny teacher seed42", "held_out tiny seed42"),

@@ -426,6 +426,7 @@ def matching(key: str, patterns: Any) -> str | None:
     return next((pattern for pattern in patterns if fnmatchcase(key, pattern)), None)
 
 
+@pytest.mark.ci  # the main keys, by hand, are below
 @pytest.mark.parametrize("block", Written.model_fields)
 def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, block: str) -> None:
     default = load(ONE_CELL)

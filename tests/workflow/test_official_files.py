@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from official_files import TRIPLES_OF_A_PAIR, accept, write_hub_texts, write_mirror
-from runs import checkout, finished, rows_of
+from made import make
+from official_files import TRIPLES_OF_A_PAIR, accepted, write_hub_texts, write_mirror
+from runs import checkout, rows_of
 
 from condenser.data.records import read_examples, read_passages, read_qrels
 from condenser.files import read_json
@@ -41,15 +42,10 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tiny = root / "tests" / "data" / "tiny"
     write_mirror(tiny, folder / "mirror")
     write_hub_texts(tiny, folder)
-    accept(folder, tiny)
     (folder / "sizes.yaml").write_text(SIZES)
-    finished(
-        folder,
-        "results/msmarco_doc/full_train.tsv",
-        target="results/msmarco/table1.tsv",
-        base="configs/paper.yaml",
-        overlays=["sizes.yaml"],
-    )
+    targets = ("results/msmarco/table1.tsv", "results/msmarco_doc/full_train.tsv")
+    with accepted(tiny):
+        make(folder, *targets, base="configs/paper.yaml", overlays=["sizes.yaml"])
     return folder
 
 

@@ -1,26 +1,20 @@
-"""The papers' tables: planned offline at their scale, and made on two tiny collections."""
+"""The papers' tables: planned offline at their scale."""
 
 from __future__ import annotations
 
-import re
-import shutil
 from collections import Counter
-from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from graphs import Graph, Load, refusal
-from runs import finished, rows_of
+from graphs import Graph, Load
 from transformers import BertConfig
 
 from condenser.blocks import Config
-from condenser.data.records import read_qrels
 from condenser.evaluate import published
 from condenser.experiment import chain, home, is_trained, learns_terms, systems_behind, tables
-from condenser.files import read_json
 from condenser.settings import merged
 
 PAPER = "configs/paper.yaml"
@@ -355,83 +349,3 @@ def test_the_continued_condenser_starts_from_the_condenser_on_the_collection(loa
     assert "results/wikibook/models/condenser/model.safetensors" in graph.inputs(job)
     settings = graph.spec(job)["config"]["model"]
     assert (settings["learning_rate"], settings["epochs"], settings["batch_size"]) == (5e-6, 8, 1024)
-
-
-@pytest.mark.parametrize(
-    ("measures", "message"),
-    [
-        (
-            ["MRR@10", "dev/hits@5"],
-            r"error: results/msmarco/mine\.tsv: .* got hits@5\. Add it to metrics\.measures",
-        ),
-        (["MRR@10", "train/hits@5"], "train/hits@5: expected a data set or evaluation set"),  # nq's, not ours
-        (["nq/hits@5"], "expected a measure of the data set itself"),
-    ],
-)
-def test_a_column_that_this_data_set_cannot_have_is_refused_in_one_line(
-    load: Load, measures: list[str], message: str
-) -> None:
-    graph = load({"datasets": QUESTIONS, "tables": {"mine": {"rows": ["bm25"], "measures": measures}}})
-    assert re.search(message, refusal(lambda: graph.jobs("results/msmarco/mine.tsv")))
-
-
-@pytest.mark.ci
-def test_table_7_and_a_table_with_columns_of_a_second_collection_are_made_to_the_end(
-    copy_of_golden: Callable[[], Path],
-) -> None:
-    folder = copy_of_golden()
-    second = folder / "tests" / "data" / "second"
-    shutil.copytree(folder / "tests" / "data" / "tiny", second)
-    header, *judged = (second / "qrels" / "dev.tsv").read_text().splitlines()
-    (second / "qrels" / "late.tsv").write_text("\n".join([header, *judged[:20]]) + "\n")
-    of_second = {
-        **{"source": "beir", "path": "tests/data/second", "train_split": "train", "eval_split": "dev"},
-        "other_eval_splits": {"late": {"measures": ["nDCG@10"]}},
-    }
-    table = {
-        "rows": ["bm25", "backbone-zeroshot", "backbone-round1"],
-        "measures": ["MRR@10", "second/MRR@10", "second/late/nDCG@10", "nowhere/hits@5"],
-        "optional": ["nowhere"],
-        "published": ["condenser_table6"],
-    }
-    overlay = {"datasets": {"second": of_second}, "tables": {"places": table}}
-    (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    targets = ["results/tiny/places.tests.tsv", "results/tiny/table7.tsv"]
-    said = finished(folder, *targets, target="results/tiny/places.tsv", overlays=["overlay.yaml"])
-    assert "nowhere/hits@5: left out, the configuration has no such data." in said
-
-    results = folder / "results"
-    rows = rows_of(results / "tiny" / "places.tsv")
-    assert [row["method"] for row in rows] == ["BM25", "Start, not fine-tuned", "Start, fine-tuned"]
-    assert list(rows[0])[2:6] == ["MRR@10", "second/MRR@10", "second/late/nDCG@10", "origin"]
-    assert "published" not in "".join(
-        [*rows[0], *(row["origin"] for row in rows)]
-    )  # not at the papers' scale
-    variants = ("bm25/untrained", "backbone-zeroshot/untrained", "backbone-round1/seed42")
-    for row, place in zip(rows, variants, strict=True):
-        for column, file, measure in (
-            ("MRR@10", f"tiny/systems/{place}/metrics.dev.json", "MRR@10"),
-            ("second/MRR@10", f"second/systems/{place}/metrics.dev.json", "MRR@10"),
-            ("second/late/nDCG@10", f"second/systems/{place}/metrics.late.json", "nDCG@10"),
-        ):
-            value = read_json(results / file)["measures"][measure]
-            assert row[column] == f"{value:.4f}"
-            if row[f"{column}_low"]:  # empty where all queries score the same
-                assert float(row[f"{column}_low"]) <= round(value, 4) <= float(row[f"{column}_high"])
-    assert rows[0]["MRR@10"] == rows[0]["second/MRR@10"]  # BM25 on the same collection and judgements
-    num_late = len({one.query_id for one in read_qrels(results / "second/data/qrels.late.tsv")})
-    assert f"second/late/nDCG@10: second, 240 passages, {num_late} queries" in rows[0]["other_columns"]
-    counts = read_json(results / "second/data/counts.json")
-    assert counts["queries_shared_by_splits"] == {"dev+late": num_late}
-
-    tests = rows_of(results / "tiny" / "places.tests.tsv")
-    assert Counter((line["measure"], line["queries"]) for line in tests) == {
-        ("MRR@10", "48"): 2, ("second/MRR@10", "48"): 2, ("second/late/nDCG@10", str(num_late)): 2,
-    }  # fmt: skip
-    seventh = rows_of(results / "tiny" / "table7.tsv")
-    assert [row["method"] for row in seventh] == [
-        *("Start, not fine-tuned", "Start, fine-tuned"),
-        *("Condenser w/o hard negatives", "Condenser + hard negatives"),
-    ]
-    assert {row["origin"] for row in seventh} == {"measured"}
-    assert "0 findings" in finished(folder, target="verify", overlays=["overlay.yaml"])

@@ -138,6 +138,7 @@ def test_elsewhere_there_is_a_line_for_each_start_and_end(folder: Path) -> None:
     assert "Nothing to be done" in again.stderr and "started" not in again.stderr
 
 
+@pytest.mark.ci
 def test_the_report_of_verify_is_on_standard_output(folder: Path) -> None:
     assert run(folder, [*command(), "results/tiny/data/counts.json"]).returncode == 0
     done = run(folder, [*command(), "verify"])
@@ -147,7 +148,7 @@ def test_the_report_of_verify_is_on_standard_output(folder: Path) -> None:
     assert failed.returncode != 0 and "unknown: results/tiny/stray.npy" in failed.stdout
 
 
-@pytest.mark.parametrize("asked", [["--verbose"], ["--printshellcmds"]])
+@pytest.mark.parametrize("asked", [pytest.param(["--verbose"], marks=pytest.mark.ci), ["--printshellcmds"]])
 def test_snakemake_speaks_for_itself_if_asked(folder: Path, asked: list[str]) -> None:
     done = run(folder, [*options(*asked), "slow.txt"])
     assert done.returncode == 0, done.stderr

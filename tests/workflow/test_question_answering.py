@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from official_files import accept, write_mirror
-from runs import checkout, finished, rows_of
+from made import make
+from official_files import accepted, write_mirror
+from runs import checkout, rows_of
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries
 from condenser.evaluate.answers import has_answer
@@ -37,10 +38,9 @@ downloads: {mirror: mirror}
 def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tiny = checkout(root, tmp_path_factory.mktemp("qa") / "checkout"), root / "tests/data/tiny"
     write_mirror(tiny, folder / "mirror")
-    accept(folder, tiny)
     (folder / "qa.yaml").write_text(OVERLAY)
-    said = finished(folder, target="results/few/qa.tsv", overlays=["qa.yaml"])
-    assert "hits@20" in said
+    with accepted(tiny):
+        make(folder, "results/few/qa.tsv", overlays=["qa.yaml"])
     return folder
 
 

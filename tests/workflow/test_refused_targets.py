@@ -99,6 +99,9 @@ def table(*rows: str, **more: Any) -> dict[str, Any]:
           "systems": {"own": {"kind": "sentence_encoder", "initial": "lstm"}}},
          "stsb/systems/own/seed42/metrics.test.json",
          "config: models.lstm.path: expected a file of word vectors such as GloVe's"),
+        ({"models": {"own": {"objective": "checkpoint", "source": "folder", "path": "no/such/folder"}},
+          "systems": {"own": {"kind": "biencoder", "initial": "own", "negatives": ["bm25"]}}},
+         f"{SYSTEMS}/own/seed42/run.dev.trec", "config: models.own.path: expected a Hugging Face folder"),
         # what nothing can be learnt from
         ({"datasets": NOT_JUDGED, "expansions": {"mine": {"weights": 100, "trained": WEIGHTS}}}
          | bm25(expanded_passages="mine") | table("bm25", "own"), "judged/mine.tsv",

@@ -75,6 +75,7 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
 
 
+@pytest.mark.ci
 def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     asked = folder / "results/tiny/table2.tsv"
@@ -101,6 +102,7 @@ def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callab
     assert all(words in text for words in last_run)
 
 
+@pytest.mark.ci
 def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "fresh")
     assert started_rules(finished(folder, target=REPORT, cores=1)) == {"report"}

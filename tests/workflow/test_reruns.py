@@ -204,6 +204,7 @@ def test_verify_finds_damage_what_is_stale_and_what_is_unknown(copy_of_golden: C
     assert f"{stale}setting depth of bm25_run: 50 -> 45" in said.stdout
 
 
+@pytest.mark.ci
 def test_a_missing_file_of_a_result_is_made_again_before_it_is_read(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:

@@ -33,6 +33,7 @@ def test_the_oldest_snakemake_reruns_stops_and_reports_as_the_newest(root: Path,
     )  # fmt: skip
     assert said.stdout.startswith(f"{oldest[1]}.")
     tests = [str(root / "tests" / "workflow" / name) for name in TESTS]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", *tests]
+    options = ["-q", "-p", "no:cacheprovider", "-m", "not ci and not weekly"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-4000:]
