@@ -184,6 +184,7 @@ def _condenser_losses(files: Files, plain: _Plain) -> tuple[int, Callable[[int],
     return batch_size, loss_of_step
 
 
+@pytest.mark.ci  # the two losses are in those of coCondenser
 def test_condenser_steps_are_those_of_the_equations(files: Files, tmp_path: Path) -> None:
     plain = _Plain(files)
     batch_size, loss_of_step = _condenser_losses(files, plain)
@@ -228,7 +229,7 @@ def _cocondenser_losses(files: Files, plain: _Plain) -> tuple[int, Callable[[int
     return batch_size, loss_of_step
 
 
-@pytest.mark.parametrize("gradient_cache", ["always", "never"])
+@pytest.mark.parametrize("gradient_cache", ["always", pytest.param("never", marks=pytest.mark.ci)])
 def test_cocondenser_steps_are_those_of_the_equations(
     files: Files, tmp_path: Path, gradient_cache: str
 ) -> None:
@@ -318,7 +319,7 @@ def _first_step(kind: str, files: Files, folder: Path, **changes) -> tuple[float
     return figures["loss"], {name: weight.grad for name, weight in weights if weight.grad is not None}
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("precision", [pytest.param("fp32", marks=pytest.mark.ci), "bf16"])
 @pytest.mark.parametrize(
     "kind", [pytest.param("condenser", marks=pytest.mark.ci), "cocondenser", "retriever"]
 )

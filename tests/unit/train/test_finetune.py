@@ -139,8 +139,8 @@ def test_queries_of_two_files_are_trained_on_as_those_of_one(files: Files, tmp_p
     queries = files.queries
     more = [*queries[12:], Query(queries[0].query_id, "another text")]
     of_two = write_query_files(files, tmp_path, {"first": queries[:12], "more": more})
-    train("retriever", files, tmp_path / "one", updates=3)
-    train("retriever", files, tmp_path / "two", updates=3, **of_two)
+    train("retriever", files, tmp_path / "one")
+    train("retriever", files, tmp_path / "two", **of_two)
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 

@@ -231,7 +231,14 @@ def test_the_number_of_shards_changes_no_byte(files: Files, tmp_path: Path) -> N
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
-@pytest.mark.parametrize(("dim", "match"), [(None, {}), (DIM, {}), (DIM, EXACT), (None, FIRST)], ids=str)
+@pytest.mark.parametrize(
+    ("dim", "match"),
+    [
+        (DIM, {}),
+        *(pytest.param(*case, marks=pytest.mark.ci) for case in ((None, {}), (DIM, EXACT), (None, FIRST))),
+    ],
+    ids=str,
+)
 def test_hits_are_scored_by_the_trained_states_and_their_projection(
     files: Files, tmp_path: Path, dim: int | None, match: dict[str, Any]
 ) -> None:
@@ -264,7 +271,11 @@ def test_hits_are_scored_by_the_trained_states_and_their_projection(
     assert [list(of) for of in ranked["trained"].values()] != [list(of) for of in ranked["start"].values()]
 
 
-@pytest.mark.parametrize("changed", [{"dim": DIM}, EXACT, pytest.param(FIRST, marks=pytest.mark.ci)], ids=str)
+@pytest.mark.parametrize(
+    "changed",
+    [EXACT, *(pytest.param(changes, marks=pytest.mark.ci) for changes in ({"dim": DIM}, FIRST))],
+    ids=str,
+)
 def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
     files: Files, tmp_path: Path, changed: dict[str, Any]
 ) -> None:

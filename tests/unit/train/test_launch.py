@@ -248,6 +248,7 @@ def nvidia_smi(tmp_path: Path) -> dict[str, str]:
     return {"PATH": f"{folder}:{os.environ['PATH']}", "CONDENSER_GPU_LOCKS": str(tmp_path)}
 
 
+@pytest.mark.ci  # quicker: tests/unit/model/test_devices.py
 def test_processes_see_the_free_gpus_when_none_is_assigned(start: Start, nvidia_smi: dict[str, str]) -> None:
     out, _ = start(SIGHT, processes=2, device="auto", **nvidia_smi).communicate(timeout=60)
     gpus = {line.split()[2] for line in out.splitlines()}

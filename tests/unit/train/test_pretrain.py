@@ -191,8 +191,8 @@ def test_further_pretraining_without_a_condenser_head_is_refused(files: Files, t
 
 def test_further_pretraining_begins_with_the_head_of_the_first_rule(files: Files, tmp_path: Path) -> None:
     train("condenser", files, tmp_path / "first", updates=2)
-    # one epoch of one step, all of it warm-up: its learning rate is 0, so nothing moves
-    settings = {"batch_size": 1000, "warmup_ratio": 1.0, "new_head": None}
+    # one step, all of it warm-up: its learning rate is 0, so nothing moves
+    settings = {"updates": 1, "warmup_ratio": 1.0, "new_head": None}
     train("cocondenser", files, tmp_path / "second", initial=tmp_path / "first", **settings)
     for name in ("model.safetensors", "mlm_head.safetensors", "condenser_head.safetensors"):
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()

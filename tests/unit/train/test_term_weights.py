@@ -207,7 +207,7 @@ def test_what_was_stopped_resumes_to_the_same_bytes(
 ) -> None:
     """After each of some steps, and after a block of passages."""
     output, whole = tmp_path / "out", tmp_path / "whole"
-    trained(files, whole, updates=5)
+    trained(files, whole, updates=3)
     of_rows, calls = term_weights._words_of_rows, list[int]()
 
     def broken(*args: Any, **kwargs: Any) -> Any:
@@ -218,8 +218,8 @@ def test_what_was_stopped_resumes_to_the_same_bytes(
 
     monkeypatch.setattr(term_weights, "_words_of_rows", broken)
     with pytest.raises(KeyboardInterrupt):
-        trained(files, output, updates=5)
-    trained(files, output, updates=5)
+        trained(files, output, updates=3)
+    trained(files, output, updates=3)
     assert calls == [0, 7, 14, 21, 21, 28, 35, 42, 49, 56]
     for name in ("weights.jsonl", "losses.jsonl"):
         assert (output / name).read_bytes() == (whole / name).read_bytes()

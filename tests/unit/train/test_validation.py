@@ -163,6 +163,14 @@ def test_a_comparison_with_the_start_changes_nothing_of_what_is_trained(files: F
         assert (tmp_path / "compared" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
 
 
+def test_held_out_queries_are_ranked_without_dropout(files: Files, tmp_path: Path) -> None:
+    """So a training that moves nothing has the ranks of its start."""
+    ids = [example.query_id for example in read_examples(files.examples)]
+    _validated(files, tmp_path / "model", ids[:12], learning_rate=1e-30, updates=1)
+    compared = read_json(tmp_path / "model" / VALIDATION_FILE)
+    assert (compared["start"], compared["won"], compared["lost"]) == (compared["trained"], 0, 0)
+
+
 def test_a_training_that_does_harm_leaves_the_weights_of_the_start(files: Files, tmp_path: Path) -> None:
     ids = [example.query_id for example in read_examples(files.examples)][::2]
     few = {"standard_errors": 1.0}  # nine queries show no more
