@@ -9,6 +9,13 @@ import pytest
 from runs import checkout, finished, made_once
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All of them wait for a finished run of real processes: none is for every edit."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.ci)
+
+
 @pytest.fixture(scope="session")
 def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The finished tiny run with a process for each job: its benchmarks say how long a job takes."""

@@ -21,7 +21,7 @@ def check_failure(attempt: Attempt, reason: str) -> None:
     assert "Traceback" not in attempt.said
 
 
-@pytest.mark.parametrize("job", jobs(quick=["collect_tiny", "search"], slow=["train"]))
+@pytest.mark.parametrize("job", jobs(quick=["collect_tiny", "search", "train"]))
 def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_rule_gets_through(
     golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:
@@ -40,7 +40,7 @@ def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_rule_gets_thr
     print(f"{job}: {tries} failing writes")
 
 
-@pytest.mark.parametrize("job", jobs(quick=["encode"], slow=["pretrain condenser"]))
+@pytest.mark.parametrize("job", jobs(quick=["encode", "pretrain condenser"]))
 def test_no_file_may_grow_beyond_a_size_which_doubles_until_the_rule_gets_through(
     golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:

@@ -19,16 +19,14 @@ def test_the_rules_tried_here_are_all_there_are(golden: Path) -> None:
     assert {job.name for job in finished_jobs(golden)} == set(JOBS)
 
 
-@pytest.mark.parametrize(
-    "job", jobs(quick=["pretrain condenser"], slow=["collect_tiny", "bm25_run", "encode"])
-)
+@pytest.mark.parametrize("job", jobs(quick=["pretrain condenser", "collect_tiny", "bm25_run", "encode"]))
 def test_a_rule_killed_at_any_moment_leaves_whole_files_or_none_and_ends_with_the_same_bytes(
     golden: Path, tmp_path: Path, times: Times, fault_seed: int, job: str
 ) -> None:
     interrupt(golden, tmp_path / "copy", job, signal.SIGKILL, count=times(1, 6), seed=fault_seed)
 
 
-@pytest.mark.parametrize("job", jobs(slow=["train"]))
+@pytest.mark.parametrize("job", jobs(quick=["train"]))
 def test_a_rule_stopped_at_any_moment_leaves_whole_files_or_none_and_ends_with_the_same_bytes(
     golden: Path, tmp_path: Path, times: Times, fault_seed: int, job: str
 ) -> None:

@@ -46,7 +46,6 @@ def second_round(golden: Path, root: Path, folder: Path) -> None:
             second_round,
             ["term", "all", "snakemake", "program"],  # the first one meets the training
             {"train": 2, "encode": 2},  # long enough to be met in a first run
-            marks=pytest.mark.ci,
         ),
         pytest.param(
             whole_run,
@@ -82,7 +81,6 @@ def test_the_same_command_given_again_until_it_ends_makes_the_same_tables_models
         print(f"  {rule} {kind}: {count}")
 
 
-@pytest.mark.ci
 def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_its_checkpoint(
     golden: Path, tmp_path: Path
 ) -> None:
@@ -105,7 +103,6 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     assert digests(folder) == digests(golden)
 
 
-@pytest.mark.ci
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
     golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:

@@ -43,10 +43,9 @@ RULES = sorted({name.split()[0] for name in JOBS})
 _KEPT = {"claims", "log.jsonl"}
 
 
-def jobs(*, quick: Sequence[str] = (), slow: Sequence[str] = ()) -> list[Any]:
+def jobs(*, quick: Sequence[str]) -> list[Any]:
     """All jobs by name, as parameters of a test; most are left to the long form."""
-    marks = {name: [pytest.mark.ci] for name in slow} | {name: [] for name in quick}
-    return [pytest.param(name, marks=marks.get(name, [pytest.mark.weekly])) for name in JOBS]
+    return [pytest.param(name, marks=[] if name in quick else pytest.mark.weekly) for name in JOBS]
 
 
 @dataclass(frozen=True)
