@@ -123,6 +123,15 @@ def test_another_batch_item_changes_no_row() -> None:
             torch.testing.assert_close(ours[:count], of_all[: len(MASKED)][inside])
 
 
+def test_rows_that_need_no_padding_are_those_of_single_rows() -> None:
+    model = small_condenser().eval()
+    ids = torch.randint(5, 40, (8, 16), generator=torch.Generator().manual_seed(1))
+    together = full_rows(ids)
+    assert together.layout.is_token is None
+    alone = torch.cat([model.represent(full_rows(row[None])) for row in ids])
+    torch.testing.assert_close(model.represent(together), alone)
+
+
 def test_a_batch_without_masked_words_has_a_loss_of_zero() -> None:
     model = small_condenser()
     none = torch.zeros(0, dtype=torch.int64)
