@@ -285,10 +285,11 @@ def check_systems(config: Config) -> None:
                 f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
                 f"{name}, from which none does. Set it for the systems that {name} names as negatives."
             )
+    of_systems = [name for name in config.models if experiment.is_of_system(config, name)]
+    for name in of_systems:
+        _check_encoder(f"models.{name}", name, config)
     for name in config.models:
-        is_of_system = experiment.is_of_system(config, name)
-        if is_of_system:
-            _check_encoder(f"models.{name}", name, config)
+        is_of_system = name in of_systems
         behind = experiment.systems_behind(config, experiment.made_of(config, name))
         for other in sorted(behind):
             initial = experiment.initial_model(config, other)
