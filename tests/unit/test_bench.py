@@ -78,7 +78,7 @@ def tiny_inputs(root: Path, bench: SimpleNamespace, tmp_path_factory: pytest.Tem
     return folder
 
 
-@pytest.mark.ci
+@pytest.mark.weekly
 @pytest.mark.parametrize(
     "name",
     [

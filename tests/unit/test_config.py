@@ -449,7 +449,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("systems.late.initial", "two", ": expected a model with one "),
     ],
     "a choice of another data set's models": [
-        ("models.moved.system", "cocondensr-round2", ": expected one of ... Did you mean cocondenser-round2?"),
+        ("models.moved.system", "cocondensr-round2", ": expected one of ... Did you mean cocondenser-r"),
         ("models.moved.prompts", {"query": "q: "},
          "models.adapted.of: expected models of one ... got moved-zeroshot, which has prompts of its own."),
         ("models.adapted.of", ["backbone-zeroshot", "two-zeroshot"],

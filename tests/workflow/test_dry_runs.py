@@ -265,7 +265,7 @@ def test_the_four_ways_of_the_claim_differ_in_head_and_contrast_alone(load: Load
     assert parts == [(0, 0), (2, 0), (0, 1), (2, 1)] and all(arm == arms[0] for arm in arms)
 
 
-@pytest.mark.ci
+@pytest.mark.weekly
 def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) -> None:
     (folder / "overlay.yaml").write_text("shards: 500\n")
     before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])

@@ -304,6 +304,7 @@ def test_a_model_without_queries_is_checked_on_passages(exported: Path, tmp_path
     assert "no judged queries" in card and "was given 50 passages as queries and 50 passages" in card
 
 
+@pytest.mark.weekly
 def test_mteb_measures_what_the_workflow_measured(exported: Path, tmp_path: Path) -> None:
     pytest.importorskip("mteb", reason="compares with mteb, which is not among the pinned packages")
     export, data = exported / SYSTEM / "export", exported / "results/tiny/data"

@@ -13,7 +13,7 @@ import pytest
 TESTS = ("test_reruns.py", "test_signals.py", "test_errors.py")
 
 
-@pytest.mark.ci
+@pytest.mark.weekly
 @pytest.mark.timeout(3600)
 def test_the_oldest_snakemake_reruns_stops_and_reports_as_the_newest(root: Path, tmp_path: Path) -> None:
     oldest = re.search(r'"snakemake>=([\d.]+),', (root / "pyproject.toml").read_text())

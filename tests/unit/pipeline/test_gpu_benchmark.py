@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.ci
+@pytest.mark.weekly
 def test_one_command_measures_all_that_the_plan_states_of_gpus(tmp_path: Path) -> None:
     done = subprocess.run(
         [

@@ -102,9 +102,9 @@ def prepared(made: Prepared) -> Iterator[Prepared]:
     ("rule", "cache"),
     [
         ("encode", ""),
-        pytest.param("train", "", marks=pytest.mark.ci),
-        pytest.param("condenser", "", marks=pytest.mark.ci),
-        pytest.param("cocondenser", "always", marks=pytest.mark.ci),
+        pytest.param("train", "", marks=pytest.mark.weekly),
+        pytest.param("condenser", "", marks=pytest.mark.weekly),
+        pytest.param("cocondenser", "always", marks=pytest.mark.weekly),
     ],
 )
 def test_operations_and_items_are_those_that_the_rule_computes(

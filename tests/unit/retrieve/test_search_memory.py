@@ -16,7 +16,7 @@ DIM = 256
 ONE_READ = READ_BYTES // (4 * DIM)  # rows
 
 
-@pytest.mark.ci
+@pytest.mark.weekly
 def test_three_times_the_collection_takes_no_more_memory(root: Path, tmp_path: Path) -> None:
     options = {
         "folder": tmp_path / "vectors", "output": tmp_path / "scale.tsv", "dim": DIM, "rows": ONE_READ,

@@ -199,6 +199,14 @@ def test_every_pooling_and_a_dense_layer_are_those_of_sentence_transformers(
 
 
 @pytest.mark.ci
+@pytest.mark.parametrize(
+    "files",
+    [
+        pytest.param(kind, marks=() if kind in ("bert", "modernbert") else pytest.mark.weekly)
+        for kind in KINDS
+    ],
+    indirect=True,
+)
 def test_onnx_gives_the_vectors_for_texts_of_every_width(files: Files, tmp_path: Path) -> None:
     folders = [tmp_path / pooling for pooling in ("mean", "last")]
     for folder in folders:
