@@ -16,7 +16,7 @@ import pytest
 import torch
 import yaml
 from made import READ, make
-from runs import digests, finished, hits_by_query, rows_of, scores_by_query, started_rules
+from runs import copied, digests, finished, hits_by_query, rows_of, scores_by_query, started_rules
 from scipy.stats import zscore
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
@@ -439,6 +439,38 @@ def test_examples_have_passages_and_no_negative_is_of_a_relevant_document(
 
 def test_the_audit_says_nothing_of_the_length_that_windows_have(every_row: Path) -> None:
     assert read_json(every_row / "results/split/audit.json")["findings"]["cut_collection"] == 0
+
+
+@pytest.fixture(scope="module")
+def shown(every_row: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy with an export and a report of the split documents, by real jobs."""
+    folder = copied(every_row, tmp_path_factory.mktemp("shown") / "checkout")
+    export = "results/split/systems/encoder-zeroshot/untrained/export/agreement.json"
+    finished(folder, "results/split/report.html", target=export, **OVERLAYS)
+    return folder
+
+
+def test_the_export_of_split_documents_holds_their_passages(shown: Path) -> None:
+    export = shown / "results/split/systems/encoder-zeroshot/untrained/export"
+    agreement = read_json(export / "agreement.json")
+    assert agreement["same_rankings"] == agreement["queries"] and agreement["passages"] == 50
+    ids = read_doc_ids(shown / "results/split/data/doc_ids.txt")
+    assert (export / "pyserini/docid").read_text().split() == ids
+    card = (export / "model/README.md").read_text()
+    assert f"240 documents in {len(ids):,} passages" in card and "20 words of a document" in card
+
+
+def test_the_report_shows_the_passage_that_was_found_and_judges_its_document(shown: Path) -> None:
+    page = (shown / "results/split/report.html").read_text()
+    (data,) = [line for line in page.splitlines() if '"relevant_grade"' in line]
+    data = json.loads(data[data.index("{") : data.rindex("}") + 1])
+    system = next(one for one in data["systems"] if one["name"].startswith("encoder-zeroshot"))
+    found = hits_by_query(shown / "results/split/systems/encoder-zeroshot/untrained/run.dev.trec")
+    names = [passage[0] for passage in data["passages"]]
+    for number, (query_id, _) in enumerate(data["queries"]):
+        hits = found[query_id][:10]
+        assert [names[one] for one in system["hits"][number][::2]] == [hit.doc_id for hit in hits]
+        assert [names[one] for one in system["shown"][number]] == [hit.passage_id for hit in hits]
 
 
 # ---- what is asked -------------------------------------------------------------------------------
