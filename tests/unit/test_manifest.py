@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.manifest import STARTED_VARIABLE, Manifest
+from condenser.manifest import OTHER_BYTES, STARTED_VARIABLE, Manifest, read_manifest
 from condenser.pipeline.code import code_digests
 from condenser.program import CONTROLLER_VARIABLE
 
@@ -213,3 +213,12 @@ def test_a_manifest_tells_what_its_process_used(tmp_path: Path, monkeypatch: pyt
     assert 300 < record["peak_memory_mb"] < 100_000
     assert record["processes"] == 4
     assert "peak_gpu_memory_mb" not in record  # no GPU was used
+
+
+def test_a_manifest_of_the_same_content_in_another_form_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.manifest.json"
+    Manifest(path, {"rule": "table"}, inputs=[]).write(outputs=[], counts={})
+    assert read_manifest(path).spec == {"rule": "table"}
+    path.write_text(json.dumps(json.loads(path.read_text())))
+    with pytest.raises(ValueError, match=OTHER_BYTES):
+        read_manifest(path)

@@ -5,7 +5,7 @@ import pytest
 
 from condenser.files import save_npy
 from condenser.retrieve import exact, search
-from condenser.retrieve.exact import best_of
+from condenser.retrieve.exact import best_of, top_of_shards, top_passages
 from condenser.retrieve.search import search_shard
 
 
@@ -76,3 +76,12 @@ def test_the_best_keep_the_order_of_ties():
     rows, scores = best_of([hits], depth=3)
     assert rows.tolist() == [[7, 1, 4]]
     assert scores.tolist() == [[2.0, 2.0, 1.0]]
+
+
+def test_rows_of_shards_are_counted_over_all_of_them():
+    whole, queries = embeddings(30), embeddings(4, seed=2)
+    options = {"depth": 7, "block_rows": 8, "threads": 1}
+    expected = top_passages(whole, queries, **options)
+    for number in range(2):
+        found = top_of_shards([whole[:8], whole[8:24], whole[24:]], queries, **options)[number]
+        np.testing.assert_array_equal(found, expected[number])
