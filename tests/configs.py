@@ -10,7 +10,6 @@ from condenser import kinds
 from condenser.blocks import Config, Table, recipe_class
 from condenser.data import sources as real_sources
 from condenser.job import BLOCKS
-from condenser.objectives import checkpoint
 from condenser.settings import Settings, partly, plain
 
 _ENTRIES = {
@@ -58,7 +57,7 @@ def entry_of(entry: Mapping[str, Any], tag: str, folder: str) -> Any:
 
 
 class OnPlainValues:
-    """The functions of a module, given configurations and entries as plain values; they give plain values."""
+    """The functions of a module, given data sets as plain values; they give plain values."""
 
     def __init__(self, module: ModuleType) -> None:
         self._module = module
@@ -73,16 +72,11 @@ class OnPlainValues:
 
 
 def as_objects(value: Any) -> Any:
-    """A configuration, an entry of it, or entries by name, as objects; another value as it is."""
-    if not isinstance(value, Mapping) or not value:
+    """The entry of a data set, or entries by name, as objects; another value as it is."""
+    if not isinstance(value, Mapping):
         return value
-    for tag, folder in (("objective", "objectives"), ("kind", "systems"), ("source", "data/sources")):
-        if isinstance(value.get(tag), str) and value[tag] in kinds.names(folder):
-            return entry_of(value, tag, folder)
-    if value.get("source") in ("embedded", "hub", "folder", "scratch"):
-        return partly(checkpoint.Settings, value)
-    if {"datasets", "systems", "models"} & value.keys():
-        return config_of(value)
+    if value.get("source") in kinds.names("data/sources"):
+        return entry_of(value, "source", "data/sources")
     return {name: as_objects(entry) for name, entry in value.items()}
 
 

@@ -42,12 +42,14 @@ def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -
         assert f"\nrule {name}:" in rules
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page.name != "extending.md"],  # its blocks need its files: test_extending.py
+    ids=lambda page: page.name,
+)
 def test_overlays_of_a_page_are_valid(
     root: Path, written: dict[str, Any], tmp_path: Path, page: Path
 ) -> None:
-    if page.name == "extending.md":
-        pytest.skip("its blocks need its files: test_extending.py")
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
     blocks += [
         Path(root, name).read_text() for name in re.findall(r"configs/findings/\w+\.yaml", page.read_text())
