@@ -94,7 +94,7 @@ test-ci: $(READY)
 	$(PYTEST) -m 'ci and not weekly'
 
 test-weekly: $(READY)
-	python -m pytest -m weekly -rs
+	python -m pytest -m weekly --timeout 7200 -rs
 
 lint: $(READY)
 	ruff check .
