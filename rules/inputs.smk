@@ -147,7 +147,7 @@ def index_of(system, variant):
 def index_pattern(system):
     """The indexes of a BM25 system, one or one for each variant, as a regular expression."""
     index = re.escape(index_of(system, experiment.UNTRAINED))
-    return rf"{index}\.{experiment.TRAINED}" if experiment.learns(config, system) else index
+    return rf"{index}\.{experiment.FITTED}" if experiment.learns(config, system) else index
 
 
 def expansions_of_index(wildcards):
@@ -209,10 +209,10 @@ def expansion_files(name, texts):
     return [file]
 
 
-def runs_of(wildcards, key, split=None):
-    """The runs of the systems that a key of a system names, in order; of the split of the job by default."""
+def runs_of(wildcards, key, split=None, variant=None):
+    """The runs of the systems that a key of a system names, in order; of the job's split and variant by default."""
     return [
-        run_file(wildcards.dataset, system, wildcards.variant, split or wildcards.split)
+        run_file(wildcards.dataset, system, variant or wildcards.variant, split or wildcards.split)
         for system in getattr(config.systems[wildcards.system], key)
     ]
 
@@ -293,25 +293,25 @@ def queries_to_learn_from(name):
     return of
 
 
-def held_out_file(wildcards):
+def held_out_file(dataset, variant):
     """The train queries that no training of a variant sees; none where all are trained on."""
-    name = experiment.recipe_name(config, wildcards.dataset)
-    if config.recipes[name].held_out is None:
+    if not experiment.leaves_out(config, dataset, variant):
         return []
-    return f"results/{wildcards.dataset}/held_out/{wildcards.variant}.txt"
+    return f"results/{dataset}/held_out/{variant.removeprefix(experiment.CROSSFIT)}.txt"
 
 
 def judged_to_mix_by(wildcards):
     """The train queries (`subset`) that weights of a fusion are learnt from, and the `runs` of its parts.
 
-    If a part learnt from train queries, these are held-out ones.
+    If a part learnt from train queries, these are held-out ones, and the part's twin that never saw them ranks them.
     """
     train = split_of(wildcards.dataset, "train_split")
     trained = [part for part in config.systems[wildcards.system].of if experiment.has_sizes(config, part)]
     if not trained:
         return {"subset": subset_file(wildcards), "runs": runs_of(wildcards, "of", train)}
-    if file := held_out_file(wildcards):
-        return {"subset": file, "runs": runs_of(wildcards, "of", f"{train}{experiment.HELD_OUT}")}
+    variant = experiment.crossfit_variant(config, wildcards.dataset, wildcards.variant)
+    if file := held_out_file(wildcards.dataset, variant):
+        return {"subset": file, "runs": runs_of(wildcards, "of", f"{train}{experiment.HELD_OUT}", variant)}
     sys.exit(
         f"error: config: systems.{wildcards.system}: expected train queries that {trained[0]} does not learn from, to "
         f"learn weights. Set recipes.{experiment.recipe_name(config, wildcards.dataset)}.held_out, or take weights: equal."
@@ -327,21 +327,27 @@ def queries_of_splits(wildcards):
 
 
 def compared_with_candidates(wildcards):
-    """The runs of the train queries of a teacher and of its candidates, and the held-out ones, to compare them by.
+    """The runs of the held-out train queries of a teacher and of its candidates, to compare them by.
 
-    None where no query is held out, and of systems that are no teachers.
+    Also the candidates' run of all train queries, for a teacher that is not better. Nothing where no query is held
+    out, and of systems that are no teachers.
     """
     teacher = wildcards.system
     is_teacher = experiment.denoising(config, teacher) is not None
-    held_out = held_out_file(wildcards) if is_teacher else []
+    variant = experiment.crossfit_variant(config, wildcards.dataset, wildcards.variant)
+    held_out = held_out_file(wildcards.dataset, variant) if is_teacher else []
     if not held_out:
-        return dict.fromkeys(("teacher_run", "candidates_run", "held_out"), [])
+        return dict.fromkeys(("compared_runs", "candidates_run", "held_out"), [])
     split = split_of(wildcards.dataset, "train_split")
-    teacher_run, candidates_run = (
-        run_file(wildcards.dataset, system, wildcards.variant, split)
-        for system in (teacher, config.systems[teacher].candidates)
-    )
-    return {"teacher_run": teacher_run, "candidates_run": candidates_run, "held_out": held_out}
+    candidates = config.systems[teacher].candidates
+    compared = split if variant == wildcards.variant else f"{split}{experiment.HELD_OUT}"
+    return {
+        "compared_runs": [
+            run_file(wildcards.dataset, system, variant, compared) for system in (teacher, candidates)
+        ],
+        "candidates_run": run_file(wildcards.dataset, candidates, wildcards.variant, split),
+        "held_out": held_out,
+    }
 
 
 def judgements_of_comparison(wildcards):
@@ -503,7 +509,7 @@ def noted_of_table(wildcards):
     counted = [
         manifest_of(*job)
         for job in SPECS.jobs_behind_all(map(owner_of, rows))
-        if notes.is_counted(*job, places)
+        if notes.is_counted(*job, places) and not job[1].get("variant", "").startswith(experiment.CROSSFIT)
     ]
     return {
         **{"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations},
@@ -582,7 +588,7 @@ def audited_files(wildcards):
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant, or the held-out ones of these, are encoded and searched."""
     if experiment.is_held_out(wildcards.split):
-        return held_out_file(wildcards)
+        return held_out_file(wildcards.dataset, wildcards.variant)
     train_split = getattr(config.datasets[wildcards.dataset], "train_split", None)
     return subset_file(wildcards) if wildcards.split == train_split else []
 

@@ -124,7 +124,7 @@ def subset_file(wildcards):
     """The train queries of a variant that has a number of them; none of the others."""
     if experiment.parse_variant(wildcards.variant)[0] is None:
         return []
-    return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
+    return f"results/{wildcards.dataset}/subsets/{wildcards.variant.removeprefix(experiment.CROSSFIT)}.txt"
 
 
 def train_items(wildcards):

@@ -16,7 +16,9 @@ rule train:
         examples=examples_of,
         teacher_run=teacher_run,
         held_out=lambda wildcards: (
-            held_out_file(wildcards) if experiment.learns(config, wildcards.system) else []
+            held_out_file(wildcards.dataset, wildcards.variant)
+            if experiment.learns(config, wildcards.system)
+            else []
         ),
         lengths=lengths_if_auto("query", "passage"),
     output:

@@ -43,7 +43,8 @@ def main(job: Job) -> dict[str, Any]:
 
         held_out = files.held_out or None
         comparison = compare_teacher(
-            *(files.teacher_run or None, files.candidates_run or None, files.qrels),
+            files.compared_runs,
+            files.qrels,
             held_out=held_out,
             relevant_grade=settings.metrics.relevant_grade,
         )

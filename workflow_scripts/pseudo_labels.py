@@ -33,7 +33,8 @@ def main(job: Job) -> dict[str, Any]:
         labels = {"own_passage": negatives.denoise.positive_above is None, "margin": None}
         labels |= vars(negatives.denoise)
         comparison = compare_teacher(
-            *(files.teacher_run or None, files.candidates_run or None, files.qrels),
+            files.compared_runs,
+            files.qrels,
             held_out=files.held_out or None,
             relevant_grade=job.settings.metrics.relevant_grade,
         )

@@ -32,6 +32,7 @@ COUNTS = (
     "without_negatives_by_answer",
     "without_negatives_by_margin",
     "examples",
+    "random_negatives",
     "fewer_negatives_than_sample",
     "positives_removed",
     "removed_by_answer",
@@ -67,7 +68,7 @@ def make_examples(
     negative_below: float | None = None,
     positive_above: float | None = None,
 ) -> dict[str, int]:
-    """Write one example for each train query that has positives and negatives; gives the counts.
+    """Write one example for each train query that has positives, and hits that are none; gives the counts.
 
     Positives are the documents judged `relevant_grade` or more, in the order of the judgements; without
     `qrels` nothing is judged. With `own_passage` the queries were made from passages, whose ids they have:
@@ -92,7 +93,9 @@ def make_examples(
     not judged relevant.
 
     The run is read once, one query at a time, so it must be in the queries' order.
-    `without_hits` counts the queries for which the system found nothing.
+    A query without a hit has an example without negatives (`random_negatives`): a training draws them from
+    the whole collection. It is left out (`without_hits`) where its positive must be in the run, or scores
+    decide.
     Of the counts, `queries` is the sum of `examples` and those `without_` something; the others are of
     examples. The hits of these are judged positives (`positives_removed`), positives by their score, those
     removed by answer, score or margin, and those that negatives are drawn from. `examples_by_score` have no
@@ -140,6 +143,9 @@ def make_examples(
             reason = next((f"without_negatives{by}" for by, left in sieved.items() if not left), None)
             if not relevant:
                 reason = "without_positives"
+            elif not scores and not (positive_in_run or of_scores):
+                reason = None  # a training draws its negatives from the whole collection
+                counts["random_negatives"] += 1
             elif not scores:
                 reason = "without_hits"
             elif positive_in_run and best is None:
@@ -171,12 +177,13 @@ def make_examples(
                 if own_passage:
                     text_ids = (query_id,)
             yield TrainExample(query_id, text_ids, tuple(hits[top[index]].text_id for index in drawn))
-        if counts["examples"] == 0:
+        if counts["examples"] == counts["random_negatives"]:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             advice = "Do run, queries and judgements belong together?"
             if of_scores:
                 advice = "Raise negative_below, lower positive_above, or train the teacher more."
-            if 0 < counts["without_hits"] == counts["queries"] - counts["without_positives"]:
+            without_hits = counts["without_hits"] + counts["random_negatives"]
+            if 0 < without_hits == counts["queries"] - counts["without_positives"]:
                 advice = "None of these queries found a passage: do queries and passages share any words?"
             raise ValueError(
                 f"{run}: expected a train query with positives and negatives, got none ({reasons}). {advice}"

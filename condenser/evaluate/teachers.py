@@ -6,7 +6,7 @@ No training has seen the held-out train queries, neither the teacher's nor that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -56,20 +56,20 @@ class TeacherComparison:
 
 
 def compare_teacher(
-    run: Path | None,
-    candidates: Path | None,
+    runs: Sequence[Path],
     qrels: Path,
     *,
     held_out: Path | None,
     relevant_grade: int,
 ) -> TeacherComparison:
-    """Compare the runs of a teacher and of its candidates, as deep as the teacher's; a line says the result.
+    """Compare the run of a teacher and that of its candidates, cut as deep; a line says the result.
 
     `held_out` has the ids of the queries that count, those with a relevant passage; without it nothing is
     compared.
     """
     comparison = TeacherComparison()
-    if run and candidates and held_out:
+    if held_out:
+        run, candidates = runs
         wanted = read_subset(held_out)
         grades = grades_of(qrel for qrel in read_qrels(qrels) if qrel.query_id in wanted)
         grades = {

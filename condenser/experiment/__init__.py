@@ -26,11 +26,17 @@ EACH = "each"
 TRAINED = r"(n[1-9]\d*-)?seed\d+"
 """Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
 
-VARIANT = rf"{TRAINED}|{UNTRAINED}"
+CROSSFIT = "crossfit-"
+"""Before a variant: the same trained without the held-out queries, which then show what to choose for it."""
+
+FITTED = rf"({CROSSFIT})?{TRAINED}"
+"""A variant that a training reaches, as a regular expression."""
+
+VARIANT = rf"{FITTED}|{UNTRAINED}"
 """Those, or that no training by seed reaches it."""
 
 HELD_OUT = ".held_out"
-"""Behind the name of a train split: of its queries those that no training of a variant sees."""
+"""Behind the name of a train split: of its queries those that no training of the variant sees."""
 
 SPLIT = rf"[A-Za-z0-9_-]+({re.escape(HELD_OUT)})?"
 """A split of a data set, or of its train split the held-out queries alone, as a regular expression."""
@@ -319,6 +325,17 @@ def ranks_held_out(config: Config, system: str, asked: str) -> bool:
     return hasattr(kinds.load(SYSTEMS, config.systems[system].kind), "reorders")
 
 
+def leaves_out(config: Config, dataset: str, variant: str) -> bool:
+    """Whether no training of a variant sees the held-out queries."""
+    recipe = config.recipes[recipe_name(config, dataset)]
+    return recipe.held_out is not None and (recipe.validation is not None or variant.startswith(CROSSFIT))
+
+
+def crossfit_variant(config: Config, dataset: str, variant: str) -> str:
+    """The variant of the same seed and train size whose trainings leave out the held-out queries."""
+    return variant if leaves_out(config, dataset, variant) else f"{CROSSFIT}{variant}"
+
+
 def is_held_out(split: str) -> bool:
     """Whether a split has only the held-out train queries of a variant."""
     return split.endswith(HELD_OUT)
@@ -336,10 +353,10 @@ def whole_split(split: str) -> str:
 def parse_variant(name: str) -> tuple[int | None, int | None]:
     """Train queries (None: all) and seed (None: untrained) of a variant.
 
-    >>> parse_variant("n1000-seed1"), parse_variant("seed42"), parse_variant("untrained")
+    >>> parse_variant("n1000-seed1"), parse_variant("crossfit-seed42"), parse_variant("untrained")
     ((1000, 1), (None, 42), (None, None))
     """
-    match = re.fullmatch(r"(?:n(\d+)-)?seed(\d+)", name)
+    match = re.fullmatch(rf"(?:{CROSSFIT})?(?:n(\d+)-)?seed(\d+)", name)
     if match is None:
         return None, None
     return int(match[1]) if match[1] else None, int(match[2])

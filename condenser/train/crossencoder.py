@@ -70,7 +70,12 @@ def crossencoder_training(
         epoch, items = run.items_of(step, len(examples), stream="crossencoder")
         asked = examples.queries[items].astype(np.int64)
         passages = draw_passages(
-            examples, items, passages_per_query=passages_per_query, seed=seed, epoch=epoch
+            examples,
+            items,
+            passages_per_query=passages_per_query,
+            seed=seed,
+            epoch=epoch,
+            num_passages=passages_shards.num_rows,
         )
         pairs = pair_windows(
             queries_shards,

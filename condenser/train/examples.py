@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from condenser.blocks import Validation
 from condenser.data.batches import negative_window, positive_index
+from condenser.data.randomness import uniforms
 from condenser.data.records import read_examples
 from condenser.data.subsets import read_subset
 from condenser.data.text_files import TextFiles
@@ -147,16 +148,25 @@ def draw_passages(
     passages_per_query: int,
     seed: int,
     epoch: int,
+    num_passages: int,
 ) -> Int[np.ndarray, " passage"]:
     """Collection rows of these examples' passages in one epoch: of each a positive, then its negatives.
 
+    The negatives of an example without any are drawn from the whole collection, of `num_passages`.
     Source: coCondenser, §3.4, and Tevatron's draws (`condenser.data.batches`).
     """
-    drawn = []
+    drawn, size = [], passages_per_query - 1
     for item in items.tolist():
         positives = examples.positives[examples.positive_starts[item] : examples.positive_starts[item + 1]]
         negatives = examples.negatives[examples.negative_starts[item] : examples.negative_starts[item + 1]]
         positive = positive_index(item, len(positives), seed=seed, epoch=epoch)
-        window = negative_window(len(negatives), passages_per_query - 1, seed=seed, item=item, epoch=epoch)
-        drawn += [positives[positive : positive + 1], negatives[window]]
+        if len(negatives):
+            window = negative_window(len(negatives), size, seed=seed, item=item, epoch=epoch)
+            of_item = negatives[window]
+        else:
+            draws = uniforms(seed, "random negatives", epoch, np.array([item]), columns=size)[0]
+            of_item = (draws * (num_passages - len(positives))).astype(np.int64)
+            for row in np.sort(positives):
+                of_item += of_item >= row
+        drawn += [positives[positive : positive + 1], of_item]
     return np.concatenate(drawn).astype(np.int64)

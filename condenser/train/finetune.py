@@ -71,7 +71,12 @@ def retriever_training(
 
     def draw(items: np.ndarray, epoch: int) -> np.ndarray:
         return draw_passages(
-            examples, items, passages_per_query=passages_per_query, seed=run.seed, epoch=epoch
+            examples,
+            items,
+            passages_per_query=passages_per_query,
+            seed=run.seed,
+            epoch=epoch,
+            num_passages=passages.num_rows,
         )
 
     made = vectors or one_vector(initial, tied=run.settings.tied)

@@ -22,7 +22,7 @@ rule term_weights:
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
         subset=subset_file,
-        held_out=held_out_file,
+        held_out=lambda wildcards: held_out_file(wildcards.dataset, wildcards.variant),
     output:
         weights="results/{dataset}/expansions/{expansion}/{variant}/weights.jsonl",
         losses="results/{dataset}/expansions/{expansion}/{variant}/losses.jsonl",
@@ -33,7 +33,7 @@ rule term_weights:
         "results/{dataset}/benchmarks/term_weights.{expansion}.{variant}.tsv"
     wildcard_constraints:
         expansion=names(name for name, entry in config.expansions.items() if entry.trained),
-        variant=experiment.TRAINED,
+        variant=experiment.FITTED,
     conda:
         "../../envs/torch.yaml"
     threads: THREADS

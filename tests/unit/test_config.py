@@ -67,6 +67,7 @@ SCRATCH = {
 }  # fmt: skip
 LSTM = {"objective": "checkpoint", "source": "lstm", "path": "config.yaml", "vocab_size": 99,
         "hidden_size": 4, "pooling": "max"}  # fmt: skip
+VALIDATION = {"negatives": 4, "keep": "better", "initial_share": 0.5, "standard_errors": 2.0}
 LATE = {"kind": "late", "initial": "backbone", "candidates": ["bm25"], "depth": 9}
 RERANKER = {"kind": "crossencoder", "initial": "backbone", "negatives": ["bm25"], "candidates": "bm25",
             "depth": 9}  # fmt: skip
@@ -203,7 +204,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("encode.block_rows", 20000, ": expected less than or equal to 16384, got 20000"),
         ("recipes.marco.max_grad_norm", -1.0, ": expected greater than or equal to 0"),
         ("recipes.marco.held_out", {"least": 10**6}, ": least: expected at most most ("),
-        ("recipes.marco", {"held_out": None}, ": validation: expected null without held_out"),
+        ("recipes.marco", {"held_out": None, "validation": VALIDATION}, ": validation: expected null"),
         ("audit.near_passages", 0.1, ": expected greater than or equal to 0.3, got 0.1"),
         ("significance.confidence", 95, ": expected less than 1"),
         ("significance.power", 0.2, ": expected greater than or equal to 0.5"),

@@ -17,7 +17,7 @@ import yaml
 from graphs import Graph, Load, rules
 from runs import ROOT
 
-from condenser.experiment import ranking_variant
+from condenser.experiment import CROSSFIT, ranking_variant
 from condenser.settings import merged
 
 OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # among the findings: these need a user's sentences
@@ -160,9 +160,11 @@ def test_what_is_judged_on_held_out_queries_was_not_trained_on_them(jobs_of: Job
     jobs = jobs_of(overlay)
     for name in jobs.of("fusion_weights", "examples", "pseudo_labels", *TRAININGS):
         held_out = [file for file in jobs.inputs[name] if "/held_out/" in file]
+        ranked = [jobs.graph.owner(file) for file in jobs.inputs[name] if file.endswith(".held_out.trec")]
+        judged = ranked or [name]
         trained = [
             other
-            for other in jobs.behind(name, not_by="checkpoint")  # its model may be a system of any variant
+            for other in jobs.behind(*judged, not_by="checkpoint")  # its model may be a system of any variant
             if jobs.rule[other] in ("train", "term_weights")
             and jobs.names_of[other]["dataset"] == jobs.names_of[name]["dataset"]
             and jobs.reads_train_queries(other)
@@ -186,7 +188,9 @@ def test_a_ranking_of_others_hits_reads_the_runs_that_its_entry_names_and_nothin
             others = {Path(file).name.partition(".")[0] for file in jobs.inputs[name] if "/run." not in file}
             is_learnt = jobs.system(name).get("weights") == "learnt"
             variant = jobs.names_of[name]["variant"]
-            assert others - {variant} == ({"queries", "weights"} if is_learnt else {"queries"}), name
+            assert others - {variant, variant.removeprefix(CROSSFIT)} == (
+                {"queries", "weights"} if is_learnt else {"queries"}
+            ), name
 
 
 @for_each
@@ -249,14 +253,26 @@ def test_a_manifest_lies_beside_its_result_under_the_results_name(jobs_of: JobsO
 
 @for_each
 def test_no_job_of_a_variant_reads_what_another_variant_made(jobs_of: JobsOf, overlay: str) -> None:
-    """Of another seed or train size; a system without train sizes is made of all its queries."""
+    """Of another seed or train size; a system without train sizes is made of all its queries.
+
+    Jobs that choose read the rankings of a twin without the held-out queries; a twin reads nothing trained on
+    all queries.
+    """
+    choose = ("fusion_weights", "examples", "pseudo_labels")
     jobs = jobs_of(overlay)
     for name in jobs.names:
         names = jobs.names_of[name]
-        own = names.get("variant") or (re.search(r"seed\d+$", names.get("model", "")) or [""])[0]
+        own = (
+            names.get("variant", "").removeprefix(CROSSFIT)
+            or (re.search(r"seed\d+$", names.get("model", "")) or [""])[0]
+        )
         for other in jobs.graph.parents(name) if own.startswith(("n", "seed")) else ():
             theirs = jobs.names_of[other]
-            made = theirs.get("variant", "untrained")
+            made = theirs.get("variant", "untrained").removeprefix(CROSSFIT)
+            twins = [str(wild.get("variant", "")).startswith(CROSSFIT) for wild in (names, theirs)]
+            if twins != [False, False] and jobs.rule[other] in ("train", "term_weights", "merge"):
+                assert twins[1] or made == "untrained", f"{name} reads {other}"
+                assert twins[0] or jobs.rule[name] in choose, f"{name} reads {other}"
             if theirs.get("dataset") == names["dataset"] and made != "untrained":
                 assert made in (own, own.rpartition("-")[2]), f"{name} reads {other}"
             if seed := re.search(r"-(seed\d+)$", theirs.get("model", "")):

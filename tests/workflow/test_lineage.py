@@ -92,7 +92,6 @@ USED_BY: dict[str, set[str]] = {
     },
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
     "recipes.marco.held_out.*": {"held_out *"},
-    "recipes.marco.validation.*": {"train *"},
     "recipes.marco.epochs_by_size": {"train * n250-*"},
     "recipes.marco.batch_size": JUDGED,  # distilled has its own of these five
     "recipes.marco.passages_per_query": JUDGED,
@@ -211,11 +210,10 @@ VALUES: dict[str, Any] = {
     "datasets.msmarco.relevant_grade": 2,
     "datasets.*.queries": {"log": "tests/data/tiny/queries.jsonl"},
     "datasets.msmarco.split": {"words": 60, "stride": 30},
+    "recipes.*.validation": {"negatives": 4, "keep": "better", "initial_share": 0.5, "standard_errors": 2.0},
+    "recipes.*.positive_in_run": ["bm25"],
     "recipes.*.held_out": {"share": 0.2, "least": 5, "most": 9},
     "recipes.*.held_out.share": 0.2,
-    "recipes.*.validation.keep": "trained",
-    "recipes.*.validation.initial_share": 0.4,
-    "recipes.*.validation.standard_errors": 1.0,
     "*.held_out": "rest",
     "models.adapted.of": ["backbone-zeroshot", "ict-zeroshot"],
     "*.best_of.queries": ["held-titles"],
@@ -265,7 +263,6 @@ VALUES: dict[str, Any] = {
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
     "recipes.*.negatives.margin": 0.1,
-    "recipes.dpr.negatives.positive_in_run": ["bm25"],
     "recipes.marco.lengths.*": 24,
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
@@ -325,7 +322,6 @@ NOT_ALONE = [
 ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "lengths", "bm25_index", "bm25_run"}
 TRAINED = {"examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
 ALL = ABOVE_TRAINING | TRAINED | {"pretrain"}
-DRAWN = {"held_out"}
 
 MINE = {"source": "beir", "path": "tests/data/tiny"}
 SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
@@ -333,14 +329,14 @@ SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layer
 
 # an overlay -> the rules of which at least one job reruns
 BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
-    ({"seed": 7}, DRAWN | ALL - {"collect", "bm25_index", "bm25_run"}),
+    ({"seed": 7}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"compute": {"threads": 2}}, ALL - ABOVE_TRAINING),
     ({"compute": {"precision": "fp32"}}, ALL - ABOVE_TRAINING),
-    ({"sources": {"pydoc": {"eval_queries": 400}}}, DRAWN | ALL - {"checkpoint"}),
-    ({"sources": {"pydoc": {"packages": ["scipy"]}}}, DRAWN | ALL - {"checkpoint"}),
-    ({"datasets": {"msmarco": {"train_split": "other"}}}, DRAWN | ALL - {"checkpoint"}),
-    ({"datasets": {"msmarco": {"eval_split": "other"}}}, DRAWN | ALL - {"checkpoint"}),
-    ({"datasets": {"msmarco": MINE}}, DRAWN | ALL - {"checkpoint"}),  # another source
+    ({"sources": {"pydoc": {"eval_queries": 400}}}, ALL - {"checkpoint"}),
+    ({"sources": {"pydoc": {"packages": ["scipy"]}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": {"train_split": "other"}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": {"eval_split": "other"}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": MINE}}, ALL - {"checkpoint"}),  # another source
     ({"objectives": {"condenser": {"learning_rate": 1.0e-3}}}, {"pretrain"} | TRAINED),
     ({"models": {"condenser": {"epochs": 0.04}}}, {"pretrain"} | TRAINED),
     ({"objectives": {"cocondenser": {"span_tokens": [64, 128]}}}, {"pretrain"} | TRAINED),
@@ -362,8 +358,8 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"shards": 3}, ALL - {"collect", "checkpoint", "query_tokens", "bm25_index", "bm25_run"}),
     ({"tables": {"table2": {"rows": ["condenser-round1"]}}}, {"table"}),
     ({"tables": {"table2": {"train_queries": [100, "all"]}}},
-     TRAINED | DRAWN | {"subset"}),  # those of all queries stay
-    ({"tables": {"table2": {"seeds": [42, 1]}}}, TRAINED | DRAWN),
+     TRAINED | {"subset"}),  # those of all queries stay
+    ({"tables": {"table2": {"seeds": [42, 1]}}}, TRAINED),
     ({"systems": {"condenser-round1": {"label": "Another"}}}, {"table"}),
     ({"significance": {"permutations": 2000}}, {"table"}),
     ({"tables": {"table2": {"compare_with": ["bm25"]}}}, {"table"}),

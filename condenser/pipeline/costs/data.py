@@ -13,7 +13,7 @@ from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
 from condenser.data.word_vectors import word_vector_length
 from condenser.encoders import read_encoder_config
-from condenser.experiment import parse_variant, whole_split
+from condenser.experiment import CROSSFIT, parse_variant, whole_split
 from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.shape import LstmShape, Shape
@@ -73,7 +73,7 @@ class Data:
         if number is not None and split == train:
             texts = replace(texts, count=min(number, texts.count))
         if asked != split:
-            share = self._share_drawn(self._held_out[dataset, variant])
+            share = self._share_drawn(self._held_out[dataset, variant.removeprefix(CROSSFIT)])
             texts = replace(texts, count=texts.count * share)
         return texts
 

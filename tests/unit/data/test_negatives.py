@@ -335,7 +335,12 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
     candidates = [ScoredDoc("q", doc, score) for doc, score in order.items()]
     write_run(tmp_path / "candidates.trec", candidates, system="candidates")
     (tmp_path / "held.txt").write_text("q\n")
-    compared = {"held_out": tmp_path / "held.txt", "candidates_run": tmp_path / "candidates.trec"}
+    candidates_run = tmp_path / "candidates.trec"
+    compared = {
+        "held_out": tmp_path / "held.txt",
+        "candidates_run": candidates_run,
+        "compared_runs": [tmp_path / "run.trec", candidates_run],
+    }
     for probabilities, held, expected in (
         ({"p": 0.99, "a": 0.5, "b": 0.01}, compared, ("b",)),
         ({"a": 0.5, "b": 0.01, "p": 0.001}, compared, ("a", "b")),  # the candidates' own, not denoised
@@ -343,8 +348,7 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
     ):
         scored(tmp_path, {"q": probabilities}, {"q": {"p": 1}}, **THRESHOLDS)
         caplog.clear()
-        teacher_run = tmp_path / "run.trec" if held is compared else []
-        do_examples(tmp_path, system="teacher", denoise=THRESHOLDS, teacher_run=teacher_run, **held)
+        do_examples(tmp_path, system="teacher", denoise=THRESHOLDS, **held)
         assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [expected]
         counts = json.loads((tmp_path / "m.json").read_text())["counts"]
         is_compared = held is compared
@@ -357,7 +361,7 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
 
 def do_pseudo_labels(folder, *, denoise, split=None, **more):
     """By the program, of the run and the queries in `folder`; gives the counts."""
-    files = ("known", "qrels", "collection", "teacher_run", "candidates_run", "held_out")
+    files = ("known", "qrels", "collection", "compared_runs", "candidates_run", "held_out")
     do(
         "pseudo_labels",
         settings={
@@ -416,7 +420,7 @@ def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path
         tmp_path,
         denoise=THRESHOLDS,
         **{"known": [tmp_path / "train.jsonl"], "qrels": tmp_path / "qrels.train.tsv"},
-        **{"teacher_run": tmp_path / "teacher.trec", "candidates_run": tmp_path / "candidates.trec"},
+        compared_runs=[tmp_path / "teacher.trec", tmp_path / "candidates.trec"],
         held_out=tmp_path / "held.txt",
     )
     expected = [TrainExample("new", ("a",), ("c",))] if is_better else []
@@ -454,12 +458,12 @@ def test_a_sample_depends_on_seed_and_query_and_not_on_other_queries(tmp_path):
     ("run", "judged", "queries", "message"),
     [
         ({"q": ["a"]}, {"r": {"a": 1}}, ["q"], r"got none \(queries 1, without_positives 1\)"),
-        ({}, {"q": {"p": 1}}, ["q"], r"\(queries 1, without_hits 1\)\. None of these queries found"),
+        ({}, {"q": {"p": 1}}, ["q"], r"random_negatives 1, .*\)\. None of these queries found"),
         (
             {"q": ["p"]},
             {"q": {"p": 1}, "r": {"p": 1}},
             ["q", "r"],
-            r"without_hits 1, without_negatives 1\)\. Do run, queries",
+            r"without_negatives 1, .*random_negatives 1, .*\)\. Do run, queries",
         ),
     ],
 )
@@ -475,8 +479,15 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
     some, counts = made(tmp_path, run, judged, wanted={"d", "b", "of another split"})
     assert some == {query: whole[query] for query in "bd"}
     assert counts["queries"] == counts["examples"] == 2
-    of_subset, _ = made(tmp_path, {query: run[query] for query in "bd"}, judged, queries=list("abcd"))
-    assert of_subset == some  # a run of the subset alone
+
+
+def test_a_query_without_a_hit_has_an_example_without_negatives(tmp_path):
+    run, judged = {"a": ["d1", "p"]}, {query: {"p": 1} for query in "ab"}
+    examples, counts = made(tmp_path, run, judged, queries=["a", "b"])
+    assert examples["b"] == TrainExample("b", ("p",), ()) and examples["a"].negative_doc_ids == ("d1",)
+    assert (counts["examples"], counts["random_negatives"], counts["without_hits"]) == (2, 1, 0)
+    examples, counts = made(tmp_path, run, judged, queries=["a", "b"], positive_in_run=True)
+    assert "b" not in examples and (counts["random_negatives"], counts["without_hits"]) == (0, 1)
 
 
 def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names_and_by_a_subset(tmp_path):

@@ -20,7 +20,8 @@ def compared(folder: Path, teacher: Run, candidates: Run, *, held_out: str | Non
     if held_out is not None:
         (folder / "held.txt").write_text("".join(f"{query}\n" for query in held_out.split()))
     return compare_teacher(
-        *(folder / "teacher.trec", folder / "candidates.trec", folder / "qrels.tsv"),
+        [folder / "teacher.trec", folder / "candidates.trec"],
+        folder / "qrels.tsv",
         held_out=None if held_out is None else folder / "held.txt",
         relevant_grade=1,
     )

@@ -458,7 +458,7 @@ def test_a_variant_of_fewer_train_queries_asks_only_those(tiny: list[Job]) -> No
     data, job = Data(tiny, tables, H200), only(tiny, "examples", system="bm25")
     assert data.queries(job).count == 192
     job.wildcards["variant"] = "n50-seed1"
-    assert data.queries(job).count == 50 and data.num_examples(job) == 0.85 * 50
+    assert data.queries(job).count == 50 and data.num_examples(job) == 50
     assert data.queries(job, "dev").count == 48
 
 

@@ -97,7 +97,9 @@ def names_of(kind: str, files: Files, *, step: int) -> dict[str, list[str]]:
         passages = [(item + 7 * place) % len(doc_ids) for item in items for place in range(3)]
         queries = items
     else:
-        passages = draw_passages(examples, items, passages_per_query=3, seed=seed, epoch=epoch)
+        passages = draw_passages(
+            examples, items, passages_per_query=3, seed=seed, epoch=epoch, num_passages=30
+        )
         queries = examples.queries[items]
     return {
         "queries": [files.queries[row].query_id for row in queries],

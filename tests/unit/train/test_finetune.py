@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -59,7 +60,9 @@ def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path:
     negatives = tuple(f"d{number}" for number in range(10, 16))
     examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d3", "d4", "d5"), negatives)])
     drawn = [
-        draw_passages(examples, np.array([1]), passages_per_query=3, seed=7, epoch=epoch).tolist()
+        draw_passages(
+            examples, np.array([1]), passages_per_query=3, seed=7, epoch=epoch, num_passages=30
+        ).tolist()
         for epoch in range(4)
     ]
     # positive (item + seed + epoch) mod 3 of rows 3, 4, 5, with item 1 and seed 7
@@ -68,10 +71,21 @@ def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path:
     assert drawn[3][1:] == drawn[0][1:]  # six negatives, two an epoch: round after three epochs
 
 
+def test_an_example_without_negatives_draws_them_from_all_passages_but_its_positives(tmp_path: Path) -> None:
+    examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d0", "d2", "d4"), ())])
+    draw = partial(draw_passages, examples, np.array([1]), passages_per_query=4, seed=7, num_passages=6)
+    drawn = [draw(epoch=epoch).tolist() for epoch in range(60)]
+    assert {positive for positive, *_ in drawn} == {0, 2, 4}
+    counts = np.bincount([row for _, *negatives in drawn for row in negatives], minlength=6)
+    assert counts[[0, 2, 4]].sum() == 0 and counts[[1, 3, 5]].min() > 40  # of 180, in three equal shares
+
+
 def test_one_passage_a_query_is_its_positive_alone(tmp_path: Path) -> None:
     examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d3", "d4"), ("d1",))])
     drawn = [
-        draw_passages(examples, np.array([0, 1]), passages_per_query=1, seed=0, epoch=epoch).tolist()
+        draw_passages(
+            examples, np.array([0, 1]), passages_per_query=1, seed=0, epoch=epoch, num_passages=30
+        ).tolist()
         for epoch in range(2)
     ]
     assert [len(passages) for passages in drawn] == [2, 2]

@@ -129,7 +129,7 @@ def test_the_first_loss_is_that_of_transformers_states_without_padding(
     train("late", files, tmp_path / "out", updates=1, **tokens)
     examples = example_rows(files)
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="retriever")
-    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
+    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0, num_passages=30)
     choice = {key: value for key, value in (LATE | tokens).items() if key in LATE and key != "dim"}
     plain = Plain(files.backbone, **choice)
     if "dim" in tokens:  # as drawn: a training of the smallest rate leaves it where it was

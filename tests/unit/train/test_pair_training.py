@@ -37,7 +37,7 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
     train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED, loss=loss)
     examples = example_rows(files)
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="crossencoder")
-    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
+    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0, num_passages=30)
 
     CrossEncoder.start(files.backbone, seed=SEED).save(tmp_path / "start", files.backbone)
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").eval()
