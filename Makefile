@@ -15,6 +15,7 @@
 #   make serve                          the same in a browser on this machine, two systems side by side; PORT=
 #   make faults                         kill and break running workflows, many times
 #   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
+#   make peers                          our rankings beside sentence-transformers' own recipes (SQuAD, MedQuAD: configs/peers.yaml)
 #   make gpu                            on a machine with a GPU: the rates of the plan, then its tests
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
@@ -41,11 +42,11 @@ export CORES ?= $(shell nproc 2>/dev/null || echo 2)
 # for one more.)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
-.PHONY: help setup test test-ci test-weekly lint report verify search serve faults bench gpu parity FORCE
+.PHONY: help setup test test-ci test-weekly lint report verify search serve faults bench peers gpu parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,19s/^# \{0,3\}//p' Makefile
+	@sed -n '3,20s/^# \{0,3\}//p' Makefile
 
 setup: $(READY)
 
@@ -136,6 +137,11 @@ faults: $(READY)
 bench: $(READY)
 	@python benchmarks/bench.py --threads "$${THREADS:-$(if $(LONG),$$CORES,2)}" --clock "$${CLOCK:-wall}" \
 	  --device $(if $(LONG),auto,cpu) $(if $(LONG),--long) --output results/bench.tsv
+
+PEERS := $(foreach dataset,msmarco squad medquad,results/$(dataset)/peers.tsv)
+peers: $(READY)
+	@$(SNAKEMAKE) --configfile configs/peers.yaml --cores "$$CORES" $(PEERS) $(SNAKEMAKE_ARGS)
+	@python benchmarks/peers.py $(PEERS) --seeds 1 --output results/peers.tsv
 
 gpu: $(READY)
 	@python benchmarks/gpu.py --output results/gpu.tsv
