@@ -145,3 +145,12 @@ def test_a_rules_conda_environment_holds_all_that_its_programs_import_and_its_sp
 def test_every_program_runs_in_the_environment_of_a_rule(root: Path) -> None:
     programs = {file.stem for file in (root / "workflow_scripts").glob("*.py")}
     assert set(chain(*(programs for _, programs in rules_with_an_environment(root).values()))) == programs
+
+
+def test_every_file_that_names_the_version_names_the_same(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    citation = yaml.safe_load((root / "CITATION.cff").read_text())
+    released = re.search(r"^## \[([\d.]+)\] - (\d{4}-\d\d-\d\d)$", (root / "CHANGELOG.md").read_text(), re.M)
+    assert released, "CHANGELOG.md: no version with a date"
+    assert (citation["version"], str(citation["date-released"])) == released.groups()
+    assert project["version"] == citation["version"]
