@@ -1,23 +1,33 @@
-# One command each; .venv is set up by itself, once.
+# One command each. The first one sets up .venv, once.
 #
-#   make setup                          .venv alone
-#   make results/msmarco/table2.tsv     the table on the embedded default
-#   make results/mine/table2.tsv CONFIG=mine.yaml    with an overlay; CONFIG="a.yaml b.yaml": the later wins
-#                                       (CONFIG= also of report, verify, search, serve; SNAKEMAKE_ARGS="-n --rerun-incomplete")
-#   make test                           the tests of every edit, in a few minutes
-#   make test-ci                        what continuous integration adds to them
-#   make test-weekly                    the rest: long ones, and those for Chromium, SLURM (Debian, root) or a GPU
+# Use
+#   make setup                          only set up .venv: some minutes
+#   make index TEXTS=<path> NAME=mine   index a folder of texts, or one file, for search
+#   make search                         list the systems that can be asked, and how to make others
+#   make search DATASET=msmarco SYSTEM=hybrid QUERY="..."   ask one; DEPTH=, VARIANT=
+#   make serve                          search in a browser, two systems side by side; PORT=
+#   make results/msmarco/table2.tsv     train, search and compare, on the built-in example
+#   make results/mine/best.tsv CONFIG=mine.yaml   the same with your data (mine.yaml: see README)
+#   make report DATASET=msmarco         one page about the results: results/msmarco/report.html
+#
+#   With results, report, verify, search and serve: CONFIG=mine.yaml, or CONFIG="a.yaml b.yaml" (the
+#   later one wins); SNAKEMAKE_ARGS="-n" shows what would run. CORES=4 limits the cores.
+#
+# Check
+#   make verify                         check all results by their manifests; DATASET=mine: only these
+#   make verify AGAINST=<crate.zip>     the same, and compare with the record of another run
+#   make results/msmarco/table2.crate.zip   make such a record, of a table
+#   make peers                          compare with sentence-transformers (data: configs/peers.yaml)
+#   make bench                          compare the speed with other programs; LONG=1 on a GPU
+#   make gpu                            on a GPU: measure the rates that plans use, then test
+#   make parity AUTHORS=<folder>        compare with the authors' code, cloned into this folder
+#
+# Develop
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
-#   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
-#   make verify                         re-check every result against its manifest and the config; DATASET= one of them
-#   make verify AGAINST=<crate.zip>     the same, and compare with another run
-#   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
-#   make serve                          the same in a browser on this machine, two systems side by side; PORT=
+#   make test                           the fast tests, before each commit
+#   make test-ci                        longer tests; .ci/run runs lint, test and test-ci
+#   make test-weekly                    very long tests; those with Chromium, SLURM (as root) or a GPU
 #   make faults                         kill and break running workflows, many times
-#   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
-#   make peers                          our rankings beside sentence-transformers' own recipes (SQuAD, MedQuAD: configs/peers.yaml)
-#   make gpu                            on a machine with a GPU: the rates of the plan, then its tests
-#   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -45,8 +55,9 @@ SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CO
 .PHONY: help setup test test-ci test-weekly lint report verify search serve faults bench peers gpu parity FORCE
 .DEFAULT_GOAL := help
 
+# The comment at the top of this file, which ends at its first empty line.
 help:
-	@sed -n '3,20s/^# \{0,3\}//p' Makefile
+	@awk '!/^#/ {exit} {sub(/^# ?/, ""); print}' Makefile
 
 setup: $(READY)
 

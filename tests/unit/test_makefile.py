@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,16 @@ def write_program(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(f"#!/bin/sh\n{text}")
     file.chmod(0o755)
+
+
+def test_help_lists_every_command_in_three_groups(root: Path) -> None:
+    shown = run_make(root, "--no-print-directory", "help").stdout
+    assert re.findall(r"^\w+$", shown, re.M) == ["Use", "Check", "Develop"]
+    assert max(map(len, shown.splitlines())) <= 100
+    commands = re.search(r"^\.PHONY: (.+)$", (root / "Makefile").read_text(), re.M)
+    assert commands
+    assert set(commands[1].split()) - {"FORCE", "help"} <= set(re.findall(r"make ([\w-]+)", shown))
+    assert "SHELL" not in shown  # the code below the comment
 
 
 @pytest.mark.ci
