@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 
 def copy_setup(root: Path, folder: Path) -> None:
@@ -43,6 +44,15 @@ def test_help_lists_every_command_in_three_groups(root: Path) -> None:
     assert commands
     assert set(commands[1].split()) - {"FORCE", "help"} <= set(re.findall(r"make ([\w-]+)", shown))
     assert "SHELL" not in shown  # the code below the comment
+
+
+def test_hosted_integration_runs_what_ci_runs(root: Path) -> None:
+    jobs = yaml.safe_load((root / ".github/workflows/ci.yml").read_text())["jobs"]
+    run = {name: [step["run"] for step in job["steps"] if "run" in step] for name, job in jobs.items()}
+    on_every_change = re.findall(r"^make .+$", (root / ".ci/run").read_text(), re.M)
+    assert on_every_change and run.keys() == {"test", "weekly"}
+    assert run["test"] == ["make setup", *on_every_change]
+    assert run["weekly"] == ["make setup", "make test-weekly"]
 
 
 @pytest.mark.ci
