@@ -30,7 +30,7 @@ for name in ("bm25", "late"):  # a card's hybrid is of these kinds
 # a rule of the same name, which asks for a GPU
 FILES_OF_KINDS["late"] |= {f"profiles/{name}/config.yaml" for name in ("slurm", "generic")}
 # These are also words of the field, or the package's own name.
-WORDS = {"backbone", "condenser", "hybrid"}
+WORDS = {"backbone", "condenser", "hybrid", "retriever"}
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
         "recipe": {
             "lengths": {"passage": 128},
             "negatives": {
-                **{"depth": 30, "sample": 30, "positive_in_run": ["bm25"]},
+                **{"depth": 30, "sample": 30, "positive_in_run": []},
                 **{"margin": None, "without_answers": False, "denoise": None},
             },
         },
