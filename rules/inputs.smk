@@ -559,6 +559,14 @@ def metrics_to_compare(wildcards):
     return metrics_of_table(wildcards)
 
 
+def tests_of_table(wildcards):
+    """The tests of a table with `compare_with`, which are made before it; none where nothing is judged."""
+    dataset, table = wildcards.dataset, wildcards.table
+    entry = tables.table_entry(config, dataset, table)
+    is_tested = entry.compare_with and experiment.is_measured(config, dataset)
+    return [f"results/{dataset}/{table}.tests.tsv"] if is_tested else []
+
+
 def audited_files(wildcards):
     """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
     dataset = wildcards.dataset

@@ -30,6 +30,7 @@ rule table:
         unpack(noted_of_table),
         counts=counts_of_table,
         published=published_figures,
+        after=tests_of_table,
     output:
         table=report(
             "results/{dataset}/{table}.tsv",

@@ -220,6 +220,18 @@ def test_files_of_question_answering_are_fetched_with_their_overlay_alone(
         assert (f"results/downloads/{name}" in files) is is_fetched
 
 
+@pytest.mark.ci
+def test_a_table_with_compare_with_makes_its_tests_where_queries_are_judged(root: Path, folder: Path) -> None:
+    tiny = {"source": "beir", "path": str(root / "tests" / "data" / "tiny"), "train_split": None}
+    datasets = {"judged": {**tiny, "eval_split": "dev"}, "texts": {**tiny, "eval_split": None}}
+    (folder / "overlay.yaml").write_text(yaml.safe_dump({"datasets": datasets}))
+    targets = [f"results/{name}/plain.tsv" for name in datasets]
+    done = snakemake(root, folder, *targets, "--configfile", "overlay.yaml")
+    assert done.returncode == 0, done.stdout
+    assert re.findall(r" output: (\S+\.tests\.tsv)", done.stdout) == ["results/judged/plain.tests.tsv"]
+    assert not re.search(r"^rule (train|pretrain):", done.stdout, flags=re.MULTILINE)
+
+
 def test_documents_serve_the_models_alone(load: Load) -> None:
     graph = load(configfile="configs/documents.yaml")
     jobs = graph.jobs("results/msmarco/table2.tsv", "results/msmarco/adapt.tsv")

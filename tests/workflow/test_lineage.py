@@ -283,6 +283,8 @@ VALUES: dict[str, Any] = {
     "tables.*.seeds": [1, 2],
     "tables.adapt.compare_with": ["bm25"],
     "tables.best.compare_with": ["bm25"],
+    "tables.plain.compare_with": ["bm25"],
+    "tables.plain.rows": ["hybrid", "late", "backbone-zeroshot", "bm25"],
     "tables.table3.compare_with": ["mixed-backbone"],
     "tables.table3.measures": ["nDCG@10"],
     "tables.table1.compare_with": ["bm25"],

@@ -63,8 +63,8 @@ def table(*rows: str, **more: Any) -> dict[str, Any]:
          "results/texts: expected a data set with queries and judgements"),
         ({"datasets": NOT_JUDGED}, "judged/table2.tsv",
          "results/judged: expected a data set with queries and "
-         "judgements, got one without train_split. Ask for results/judged/adapt.tsv, whose systems need "
-         "no train"),
+         "judgements, got one without train_split. Ask for results/judged/adapt.tsv or "
+         "results/judged/plain.tsv, whose systems need no train"),
         ({"datasets": NOT_JUDGED}, "texts/adapt.tests.tsv",
          "results/texts/adapt.tests.tsv: expected a data set with "
          "judged queries, got none. There is nothing to test."),
