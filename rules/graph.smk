@@ -82,6 +82,13 @@ def overlay_files():
     return [os.path.relpath(file) for file in workflow.config_settings.configfiles]
 
 
+def searching():
+    """What a command that searches is written with: the configuration files, and the systems that it can name."""
+    systems = config.systems.items()
+    searchable = [name for name, system in systems if system.kind in kinds.names(SEARCHERS)]
+    return {"overlays": overlay_files(), "searchable": searchable}
+
+
 def could_be_made(dataset):
     """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
     overlays = shlex.join(overlay_files())

@@ -34,7 +34,10 @@ rule report:
             "report",
             settings=["report"],
             packages=["jinja2", "matplotlib", "numpy"],
-            options=lambda wildcards, threads, resources: {"counted": look_at_results(wildcards.dataset)},
+            options=lambda wildcards, threads, resources: {
+                **searching(),
+                "counted": look_at_results(wildcards.dataset),
+            },
         ),
         counted=lambda wildcards: state_of(wildcards.dataset),
     shell:

@@ -58,11 +58,9 @@ rule table:
                     measures.parse(column["measure"]).module.__name__ for column in settings.table.columns
                 )
             ),
-            options={
-                "overlays": overlay_files(),
-                "searchable": [
-                    name for name, system in config.systems.items() if system.kind in kinds.names(SEARCHERS)
-                ],
+            options=lambda wildcards, threads, resources: {
+                **searching(),
+                "is_tested": bool(tests_of_table(wildcards)),
             },
         ),
     shell:

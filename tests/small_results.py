@@ -169,4 +169,4 @@ def report_of(
         could_be_made=could_be_made,
         behind_of=behind_of,
     )
-    return Report("small", *read_state(Path(state)))
+    return Report("small", *read_state(Path(state)), {"searchable": ["A"], "overlays": ["mine.yaml"]})

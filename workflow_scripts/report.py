@@ -22,7 +22,8 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.report.queries import Limits
     from condenser.report.state import read_state
 
-    report = Report(job.wildcards["dataset"], *read_state(Path(job.options.counted)))
+    search = {"searchable": job.options.searchable, "overlays": job.options.overlays}
+    report = Report(job.wildcards["dataset"], *read_state(Path(job.options.counted)), search)
     job.reads(report.files())
     text, counts = page(report, Limits(**vars(job.settings.report)))
     with atomic_write(job.output.report) as file:

@@ -8,11 +8,12 @@ that the rows are made of instead of metrics, where no query is judged: the cell
 then; the figures of papers, which stand in the table only beside a run on the official collection; for the
 notes, the lengths of the texts, the losses and the comparisons with their starts of the trainings that the
 spec names, and the counts in the manifests of the jobs behind the rows. Writes the table as TSV, its notes
-and the manifest.
+and the manifest. If the table has `compare_with`, the last lines on the terminal say which row is best.
 """
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from condenser.job import Job, run_job
@@ -23,7 +24,13 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate import notes, tables
     from condenser.evaluate import published as figures
     from condenser.evaluate.columns import Column
-    from condenser.evaluate.comparisons import measure_columns, read_metrics, values_of_rows
+    from condenser.evaluate.comparisons import (
+        make_comparisons,
+        measure_columns,
+        read_metrics,
+        values_of_rows,
+    )
+    from condenser.evaluate.conclusion import conclusion
     from condenser.evaluate.labels import label_lines
     from condenser.files import read_json
     from condenser.manifest import read_manifest
@@ -66,10 +73,17 @@ def main(job: Job) -> dict[str, Any]:
         lines += label_lines(rows, values, measure=first.name, significance=significance)
     notes.write_notes(job.output.notes, lines)
     print(tables.render_table(table, confidence=significance["confidence"], notes=lines))
+    overlays, searchable = job.options.overlays, job.options.searchable
     if files.models:
-        overlays, searchable = job.options.overlays, job.options.searchable
         asked = [row["system"] for row in rows if row["system"] in searchable]
         print(tables.describe_unmeasured(files.models, asked, dataset=dataset, overlays=overlays))
+    if job.options.is_tested:
+        tests = make_comparisons(rows, by_column).astype({"smallest_detectable_difference": float})
+        answer, command = conclusion(
+            tests.to_dict("records"), rows, dataset=dataset, searchable=searchable, overlays=overlays
+        )
+        next_step = ["To search with it:", f"  {command}"] if command else []
+        print("", *textwrap.wrap(answer, 120), *next_step, sep="\n")
     return {"rows": len(table)}
 
 

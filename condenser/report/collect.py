@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from condenser.evaluate.conclusion import conclusion
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Quality, loss_chart, quality_chart
 from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, last_run, needs_of, reached
@@ -31,6 +32,7 @@ class Report:
         could_be_made: from `condenser.report.state`.
         damaged: manifests that cannot be read, in words.
         run: the last one; None where no manifest names one.
+        search: `searchable` and `overlays` of `condenser.evaluate.conclusion`.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class Report:
         damaged: Sequence[str],
         could_be_made: Sequence[Mapping[str, Any]],
         run: Run | None,
+        search: Mapping[str, Sequence[str]],
     ) -> None:
-        self.dataset, self.results = dataset, results
+        self.dataset, self.results, self._search = dataset, results, search
         self._damaged, self._could_be_made = damaged, could_be_made
         self._maker = {file: result for result in results for file in result.outputs}
         whole = [result for result in results if all(file.exists() for file in result.outputs)]
@@ -167,6 +170,7 @@ class Report:
             ],
             "tests": tests,
             "changes_of_tests": of_tests.changes if of_tests else [],
+            "conclusion": conclusion(tests, settings["rows"], dataset=self.dataset, **self._search),
             "num_held": sum(test["verdict"] in ("better", "worse") for test in tests),
             "changes": result.changes,
             "charts": [self._quality(settings, measured, measure) for measure in measures],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from graphs import Graph, rules
-from runs import TARGET, checkout, digests, edit, finished, rules_to_run, run, started_rules
+from runs import TARGET, checkout, digests, edit, finished, rows_of, rules_to_run, run, started_rules
 
 from condenser.files import read_json, sha256_file, write_json
 from condenser.manifest import sealed
@@ -60,6 +61,27 @@ def test_an_edited_setting_reruns_what_uses_it_and_is_named(
     found = graph(overlay).out_of_date(TARGET)
     assert rules(found) == expected
     assert any(one.startswith(reason) for one in reasons(found))
+
+
+@pytest.mark.ci
+def test_a_table_with_compare_with_ends_with_its_best_row_and_follows_the_settings_of_its_tests(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder, plain = copy_of_golden(), "results/tiny/plain.tsv"
+    before = digests(folder)
+    end = finished(folder, target=plain)
+    assert started_rules(end) >= {"late", "compare", "table"}
+    best = max(rows_of(folder / plain), key=lambda row: float(row["MRR@10"]))["method"]
+    assert re.search(
+        f'^"{best}" has the highest MRR@10 .*^To search with it:\n  make search DATASET=tiny SYSTEM=\\w+ ',
+        end,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+    after = digests(folder)
+    assert {name: after[name] for name in before} == before and "tiny/plain.tests.tsv" in after
+    assert rules_to_run(folder, target=plain) == set()
+    (folder / "fewer.yaml").write_text("significance: {permutations: 5000}\n")
+    assert rules_to_run(folder, target=plain, overlays=["fewer.yaml"]) == {"compare", "table"}
 
 
 def test_an_edited_module_reruns_only_the_rules_that_import_it_and_is_named(

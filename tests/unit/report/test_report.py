@@ -155,15 +155,23 @@ def test_results_of_another_configuration_are_called_out_of_date(made: Path) -> 
 def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     results = results_of(tmp_path)
     tests, folder = results / "small" / "table2.tests.tsv", results / "small" / "systems"
-    columns = "row compared_with measure difference difference_low difference_high holm_p_value verdict"
-    columns += " smallest_detectable_difference"
-    tests.write_text("\t".join(columns.split()) + "\n" + "\t".join(["A", "B", *"12345", "worse", "6"]) + "\n")
+    columns = (
+        "row compared_with measure row_mean compared_with_mean difference difference_low difference_high"
+    )
+    columns += " holm_p_value verdict smallest_detectable_difference queries"
+    cells = ("B", "System A", "MRR@10", "0.75", "1", "-0.25", *"123", "worse", "0.1", "30")
+    tests.write_text("\t".join(columns.split()) + "\n" + "\t".join(cells) + "\n")
     metrics, run = (folder / "A" / "seed1" / name for name in ("metrics.dev.json", "run.dev.trec"))
     record_beside(tests, "compare", inputs=[metrics], wildcards={"table": "table2"})
-    marks = r"Which differences hold: 1 of 1 out of date|show a difference\. out of date"
+    marks = (
+        r"Which differences hold: 1 of 1 out of date|(show a difference|to be found is \.100)\. out of date"
+    )
     found, counts = shown(results)
     assert counts["out_of_date"] == 0 and "1 of 1 comparisons show a difference" in found.text
     assert not re.search(marks, found.text) and len(found.data["systems"]) == 2
+    answer = '"System A" has the highest MRR@10 (1.000) and is significantly better than "B" (+.250).'
+    assert answer in found.text and "is likely to be found is .100. To search with it:" in found.text
+    assert 'make search DATASET=small SYSTEM=A VARIANT=seed1 QUERY="..." CONFIG="mine.yaml"' in found.text
 
     measured = read_json(metrics)  # measured again, with other bytes, and the table made of it
     write_json(metrics, {**measured, "note": "other"})
@@ -173,7 +181,7 @@ def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     table = read_manifest(of_table)
     Manifest(of_table, table.spec, inputs=table.inputs).write(outputs=table.outputs, counts={})
     found, counts = shown(results)
-    assert counts["out_of_date"] == 1 and len(re.findall(marks, found.text)) == 2
+    assert counts["out_of_date"] == 1 and len(re.findall(marks, found.text)) == 3
 
     vectors = folder / "A" / "seed1" / "embeddings" / "collection.npy"  # the run is of others, then
     vectors.write_bytes(b"others")
