@@ -14,7 +14,7 @@ from condenser.model.encoder import Encoder
 from condenser.model.modernbert import ModernBert
 from condenser.model.projection import PROJECTION_FOLDER, Projection
 from condenser.model.text_vector import VECTOR_FILES
-from condenser.model.weights import WEIGHTS_FILE, fill, on_meta_device, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, make_unfilled, write_weights
 
 VOCABULARY_FILES = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"),
@@ -84,7 +84,7 @@ def write_model(model: Encoder, folder: str | Path) -> None:
 
 def empty_backbone(config: EncoderConfig) -> Encoder:
     """An encoder whose weights are yet to be filled in."""
-    return on_meta_device(lambda: backbone_of(config))
+    return make_unfilled(lambda: backbone_of(config))
 
 
 def backbone_of(config: EncoderConfig) -> Encoder:

@@ -15,7 +15,7 @@ from condenser.model.checkpoint import read_checkpoint, read_scorer
 from condenser.model.encoder import ACTIVATIONS, Encoder
 from condenser.model.operations import dropout, linear
 from condenser.model.rows import Rows
-from condenser.model.weights import WEIGHTS_FILE, fill, initialise, on_meta_device, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, initialise, make_unfilled, write_weights
 
 _ENCODER, _SCORER = "encoder.", "scorer."
 
@@ -38,7 +38,7 @@ class CrossEncoder(nn.Module):
         super().__init__()
         config = encoder.config
         pooler, encoder.pooler = encoder.pooler, None
-        self.encoder, self.scorer = encoder, on_meta_device(lambda: Scorer(config))
+        self.encoder, self.scorer = encoder, make_unfilled(lambda: Scorer(config))
         new: nn.Module = self.scorer
         if isinstance(pooler, Pooler):
             fill(self.scorer.dense, pooler.dense.state_dict(), origin="pooler")

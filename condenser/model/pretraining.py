@@ -24,7 +24,7 @@ from condenser.model.text_vector import TextVector, folder_projection, read_text
 from condenser.model.weights import (
     fill,
     initialise,
-    on_meta_device,
+    make_unfilled,
     read_float32_weights,
     read_settings,
     write_weights,
@@ -88,7 +88,7 @@ class Condenser(nn.Module):
         self.backbone = backbone
         self.mlm_head = mlm_head
         self.vector, self.projection = vector or TextVector(), projection
-        self.head = on_meta_device(lambda: backbone.new_layers(num_head_layers))
+        self.head = make_unfilled(lambda: backbone.new_layers(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm

@@ -17,7 +17,7 @@ from condenser.model.weights import (
     WEIGHTS_FILE,
     fill,
     initialise,
-    on_meta_device,
+    make_unfilled,
     refuse_other_shapes,
     write_weights,
 )
@@ -81,7 +81,7 @@ def new_projection(backbone: Encoder, dim: int, *, seed: int) -> Projection:
         bias=False,
         activation_function="torch.nn.modules.linear.Identity",
     )
-    projection = on_meta_device(lambda: Projection(settings))
+    projection = make_unfilled(lambda: Projection(settings))
     initialise(projection, standard_deviation=backbone.config.initializer_range, seed=seed)
     return projection
 
@@ -109,6 +109,6 @@ def read_projection(folder: Path) -> Projection:
         ) from error
     tensors = read_tensors(folder)
     refuse_other_shapes(lambda: Projection(settings), tensors, origin=folder)
-    projection = on_meta_device(lambda: Projection(settings))
+    projection = make_unfilled(lambda: Projection(settings))
     fill(projection, tensors, origin=folder)
     return projection

@@ -12,7 +12,7 @@ from condenser.model.backbone_folder import load_backbone
 from condenser.model.encoder import Encoder
 from condenser.model.operations import dropout
 from condenser.model.rows import Rows
-from condenser.model.weights import initialise, on_meta_device
+from condenser.model.weights import initialise, make_unfilled
 
 
 class TermWeigher(nn.Module):
@@ -22,7 +22,7 @@ class TermWeigher(nn.Module):
         """`seed` draws w; b begins as 0."""
         super().__init__()
         config = encoder.config
-        self.encoder, self.out = encoder, on_meta_device(lambda: nn.Linear(config.hidden_size, 1))
+        self.encoder, self.out = encoder, make_unfilled(lambda: nn.Linear(config.hidden_size, 1))
         initialise(self.out, standard_deviation=config.initializer_range, seed=seed)
         self._dropout = config.hidden_dropout_prob
         self.recompute_layers = False  # see EncoderLayer.at_all

@@ -11,6 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from condenser.files import atomic_write, canonical_json
 
@@ -20,11 +21,24 @@ Made = TypeVar("Made", bound=nn.Module)
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def on_meta_device(make: Callable[[], Made]) -> Made:
-    """The module that `make` gives, before its weights have values: no time is lost on drawing them."""
-    with torch.device("meta"):
-        module = make()
-    return module.to_empty(device="cpu")
+class _WithoutInitialisation(TorchFunctionMode):
+    """Within it the functions of `torch.nn.init` do nothing."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__module__", None) == nn.init.__name__:
+            return None
+        return func(*args, **(kwargs or {}))
+
+
+def make_unfilled(make: Callable[[], Made]) -> Made:
+    """The module that `make` gives, before its weights have values: no time is lost on drawing them.
+
+    (For PyTorch's own way, the meta device, it imports torch.compile, which takes more than a second.)
+    """
+    with _WithoutInitialisation():
+        return make()
 
 
 def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> None:
