@@ -20,7 +20,9 @@ def start_java(*, heap_mb: int) -> None:
         os.environ["JAVA_HOME"] = str(find_java().resolve().parents[1])
         jnius_config.set_classpath(str(find_anserini()))
         # -Xrs leaves Ctrl-C and SIGTERM to Python; without it Java ends the process
-        jnius_config.set_options(f"-Xmx{heap_mb}m", "-Xrs", "-XX:-UsePerfData")
+        # Anserini's own logging takes half a second to start, and says nothing that we show
+        logging = "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory"
+        jnius_config.set_options(f"-Xmx{heap_mb}m", "-Xrs", "-XX:-UsePerfData", logging)
         try:
             import jnius  # noqa: F401 - this starts it
         except SystemError as error:
