@@ -6,8 +6,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import TypeVar
 
 from tqdm import tqdm
@@ -15,18 +13,6 @@ from tqdm import tqdm
 Item = TypeVar("Item")
 
 LINE_EVERY_S = 20.0
-
-_is_shown: ContextVar[bool] = ContextVar("is_shown", default=True)
-
-
-@contextmanager
-def shown_nowhere() -> Iterator[None]:
-    """Within it no progress is shown: what is answered at once needs none."""
-    token = _is_shown.set(False)
-    try:
-        yield
-    finally:
-        _is_shown.reset(token)
 
 
 class Progress:
@@ -37,8 +23,7 @@ class Progress:
     """
 
     def __init__(self, what: str, *, total: int | None, unit: str, start: int = 0) -> None:
-        self._is_shown = _is_shown.get()
-        self._terminal = self._is_shown and sys.stderr.isatty()
+        self._terminal = sys.stderr.isatty()
         self._bar = tqdm(
             total=total, initial=start, desc=what, unit=unit, disable=not self._terminal, dynamic_ncols=True
         )
@@ -56,7 +41,7 @@ class Progress:
             self._bar.update(count)
             return
         now = time.monotonic()
-        if self._is_shown and now - self._last_line >= LINE_EVERY_S:
+        if now - self._last_line >= LINE_EVERY_S:
             self._last_line = now
             self._line(now, note)
 
@@ -78,7 +63,7 @@ class Progress:
         """Finish the bar; in a log, print a last line with the total and the time."""
         if self._terminal:
             self._bar.close()
-        elif self._is_shown and self._done > self._start:
+        elif self._done > self._start:
             elapsed = tqdm.format_interval(time.monotonic() - self._began)
             print(
                 f"{self._what}: {self._done - self._start:,} {self._unit} done in {elapsed}",

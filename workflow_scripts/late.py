@@ -19,19 +19,13 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
-    from condenser.retrieve.late import rank_by_maxsim
+    from condenser.retrieve.late import LateModel, rank_by_maxsim
 
     files, settings, system = job.input, job.settings, job.settings.system
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
-    return rank_by_maxsim(
-        files.model.parent,
-        files.candidates,
-        job.output.run,
-        TextFiles.of_inputs(files),
-        subset=read_subset(files.subset) if files.subset else None,
-        hits=system.depth,
-        depth=settings.depth,
+    model = LateModel(
+        model_folder=files.model.parent,
         special_tokens=system.special_tokens,
         punctuation=system.punctuation,
         match=system.match,
@@ -39,8 +33,15 @@ def main(job: Job) -> dict[str, Any]:
         is_trained=system.train,
         is_projected=system.dim is not None,
         lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None)),
-        **vars(settings.encode),
+        batch_tokens=settings.encode.batch_tokens,
         compute=compute,
+    )
+    return rank_by_maxsim(
+        *(model, files.candidates, job.output.run, TextFiles.of_inputs(files)),
+        subset=read_subset(files.subset) if files.subset else None,
+        hits=system.depth,
+        depth=settings.depth,
+        block_rows=settings.encode.block_rows,
         work_folder=job.work_folder,
         system=job.wildcards["system"],
         is_split=settings.dataset.split is not None,

@@ -19,21 +19,22 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
-    from condenser.retrieve.rerank import rerank
+    from condenser.retrieve.rerank import PairScorer, rerank
 
     files, settings = job.input, job.settings
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
+    model = PairScorer(
+        model_folder=files.model.parent,
+        lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None, in_one_row=True)),
+        batch_tokens=settings.encode.batch_tokens,
+        compute=compute,
+    )
     return rerank(
-        files.model.parent,
-        files.candidates,
-        job.output.run,
-        TextFiles.of_inputs(files),
+        *(model, files.candidates, job.output.run, TextFiles.of_inputs(files)),
         subset=read_subset(files.subset) if files.subset else None,
         depth=settings.depth,
-        lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None, in_one_row=True)),
-        **vars(settings.encode),
-        compute=compute,
+        block_rows=settings.encode.block_rows,
         work_folder=job.work_folder,
         system=job.wildcards["system"],
         is_split=settings.dataset.split is not None,

@@ -240,11 +240,12 @@ def write_token_shard(
     ):
         _write_header(file, 0, tokenizer.dtype)
         while batch := list(islice(texts, batch_size)):
-            if leading_space:
-                batch = [(title and leading_space + title, text if title else leading_space + text)
-                         for title, text in batch]  # fmt: skip
             ids, lengths, nums = _encode_rows(
-                batch, tokenizer, split=split, leading_separator=leading_separator
+                batch,
+                tokenizer,
+                split=split,
+                leading_separator=leading_separator,
+                leading_space=leading_space,
             )
             file.write(ids.tobytes())
             all_lengths.append(packed_counts(lengths))
@@ -269,9 +270,17 @@ def write_token_shard(
 
 
 def _encode_rows(
-    batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool, leading_separator: bool
+    batch: Sequence[tuple[str, str]],
+    tokenizer: Tokenizer,
+    *,
+    split: bool,
+    leading_separator: bool = False,
+    leading_space: str = "",
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids end to end, sentence lengths and sentences per row of one batch, titles closed by [SEP]."""
+    if leading_space:
+        batch = [(title and leading_space + title, text if title else leading_space + text)
+                 for title, text in batch]  # fmt: skip
     cut = _spaces_in_front if tokenizer.keeps_spaces else list[str]
     rows = [[title, *(cut(split_sentences(text)) if split else [text])] for title, text in batch]
     nums = np.fromiter(map(len, rows), np.int64, count=len(rows))
@@ -375,14 +384,25 @@ class TokenShards:
     def __init__(self, prefixes: Sequence[str | Path]) -> None:
         """`prefixes` are those of the shards, in order."""
         files = [shard_files(prefix) for prefix in prefixes]
-        self._tokens = [load_npy(tokens) for tokens, _, _ in files]
-        nums = np.concatenate([load_counts(nums) for _, _, nums in files])
-        self.num_rows = len(nums)
-        self._shard_starts = _starts([len(tokens) for tokens in self._tokens])
-        self.first_sentence: Int[np.ndarray, " rows_and_end"] = _starts(nums)
-        self.sentence_starts: Int[np.ndarray, " sentences_and_end"] = _starts(
-            np.concatenate([load_counts(lengths) for _, lengths, _ in files])
+        self._hold(
+            [load_npy(tokens) for tokens, _, _ in files],
+            np.concatenate([load_counts(lengths) for _, lengths, _ in files]),
+            np.concatenate([load_counts(nums) for _, _, nums in files]),
         )
+
+    @classmethod
+    def of_texts(cls, texts: Sequence[tuple[str, str]], tokenizer: Tokenizer, **options: Any) -> TokenShards:
+        """The shard that `write_token_shard` would write of some texts with these options, in memory."""
+        ids, lengths, nums = _encode_rows(texts, tokenizer, **options)
+        shards = cls.__new__(cls)
+        shards._hold([ids], lengths, nums)
+        return shards
+
+    def _hold(self, tokens: list[np.ndarray], lengths: np.ndarray, nums: np.ndarray) -> None:
+        self._tokens, self.num_rows = tokens, len(nums)
+        self._shard_starts = _starts(list(map(len, tokens)))
+        self.first_sentence: Int[np.ndarray, " rows_and_end"] = _starts(nums)
+        self.sentence_starts: Int[np.ndarray, " sentences_and_end"] = _starts(lengths)
         self.row_starts: Int[np.ndarray, " rows_and_end"] = self.sentence_starts[self.first_sentence]
         titles = self.first_sentence[:-1]
         self.title_lengths: Int[np.ndarray, " row"] = (

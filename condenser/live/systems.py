@@ -6,20 +6,19 @@ import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 from condenser import kinds
-from condenser.data.records import Query, ScoredDoc, read_run, write_queries, write_run
+from condenser.data.records import ScoredDoc
 from condenser.files import read_json, sha256_file
-from condenser.live.searchers import FOLDER, Found, OneQuery
+from condenser.live.searchers import FOLDER, QUERY_ID, Found, sound_manifest
 from condenser.live.texts import Lines, Texts
-from condenser.manifest import OTHER_BYTES, record_of
-from condenser.progress import shown_nowhere
+from condenser.manifest import OTHER_BYTES, SUFFIX, record_of
 from condenser.retrieve.documents import MORE, best_passages
+from condenser.retrieve.fusion import as_in_run
 
 MAX_CHARACTERS = 1000
 """Of a query. Each character is a word at most, and Lucene takes 1,024 words."""
@@ -29,6 +28,10 @@ MAX_DEPTH = 100
 
 MAX_OPEN = 8
 """Systems that are kept open; of more, the one that was not asked for longest is closed."""
+
+
+USUAL = "hybrid"
+"""The system that is asked where none is named."""
 
 
 class NotReady(ValueError):
@@ -41,9 +44,6 @@ class NotReady(ValueError):
     def __init__(self, reason: str, command: str) -> None:
         super().__init__(f"{reason} Make it: {command}" if command else reason)
         self.reason, self.command = reason, command
-
-
-QUERY_ID = "query"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class Known:
         """
         self._datasets: dict[str, Any] = read_json(file)
         self._written_ns = file.stat().st_mtime_ns
-        self._arguments = {"CONFIG": overlays, "SNAKEMAKE_ARGS": make_arguments}
+        given = {"CONFIG": overlays, "SNAKEMAKE_ARGS": make_arguments}.items()
+        self._given = "".join(f" {name}={shlex.quote(text)}" for name, text in given if text.strip())
 
     def datasets(self) -> list[str]:
         """The data sets, in the order of the configuration's names."""
@@ -147,6 +148,25 @@ class Known:
         """Systems and variants that the page may show first; it shows the first that is ready."""
         opens_with: list[list[str]] = self._dataset(dataset)["opens_with"]
         return opens_with
+
+    def usual(self, dataset: str) -> Asked:
+        """The system that is asked where none is named: `USUAL`, or else the first one that is ready.
+
+        Raises:
+            NotReady: none is ready.
+        """
+        listed = [(name, variant) for name, found in self.systems(dataset).items() for variant in found]
+        first = [names for names in listed if names[0] == USUAL]
+        asked = [self.asked(dataset, *names) for names in (*first, *self.opens_with(dataset), *listed)]
+        if ready := next((one for one in asked if one.state() is None), None):
+            return ready
+        raise NotReady(f"{dataset}: no system can be asked yet.", asked[0].command if asked else "")
+
+    def question(self, asked: Asked) -> str:
+        """The command of make that asks a system."""
+        is_usual = asked.variant == self._datasets[asked.dataset]["systems"][asked.system]["variant"]
+        variant = "" if is_usual else f" VARIANT={asked.variant}"
+        return f'make search DATASET={asked.dataset} SYSTEM={asked.system}{variant} QUERY="..."{self._given}'
 
     def _dataset(self, dataset: str) -> dict[str, Any]:
         overlay = "If an overlay names it, give that too: CONFIG=mine.yaml."
@@ -206,8 +226,7 @@ class Known:
         targets = list(dict.fromkeys(self._targets(dataset, system, variant)))
         if not targets:
             return ""
-        given = (f" {name}={shlex.quote(text)}" for name, text in self._arguments.items() if text.strip())
-        return f"make {' '.join(targets)}{''.join(given)}"
+        return f"make {' '.join(targets)}{self._given}"
 
     def _targets(self, dataset: str, system: str, variant: str) -> list[str]:
         entry = self._datasets[dataset]["systems"][system]
@@ -277,7 +296,7 @@ class LiveSystem:
             _refuse_damaged(asked, self._systems.digest)
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
-        self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids))
+        self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids), asked.is_split)
         self._last: tuple[str, Ranking] | None = None
         kind = kinds.load(FOLDER, asked.kind)
         self._rank: Any = None
@@ -318,6 +337,7 @@ class LiveSystem:
             return Ranking(kept.hits, {}, kept.notes, kept.rows)
         depth = self.asked.settings["depth"]
         ranking = self._ranked(query) if self._rank else self._searched(query, depth)
+        ranking = replace(ranking, hits=_as_in_run(ranking.hits))
         self._last = (query, ranking)
         return ranking
 
@@ -348,26 +368,19 @@ class LiveSystem:
 
     def _ranked(self, query: str) -> Ranking:
         """The hits of the parts, ranked as the kind's rule ranks their runs."""
-        with TemporaryDirectory(prefix="condenser-query-") as name, shown_nowhere():
-            folder, notes = Path(name), list[str]()
-            took, rows = dict[str, float](), dict[str, int]()
-            files = OneQuery(folder, folder / "queries.jsonl", [], self.asked.is_split)
-            write_queries(files.queries, [Query(QUERY_ID, query)])
-            for number, part in enumerate(self.asked.parts):
-                ranking = self._systems.run(part, query)
-                if "open" in ranking.milliseconds:
-                    took["open"] = took.get("open", 0) + ranking.milliseconds.pop("open")
-                took[part.system] = sum(ranking.milliseconds.values())
-                notes += [note for note in ranking.notes if note not in notes]
-                rows |= ranking.rows
-                files.runs.append(folder / f"{number}.trec")
-                write_run(files.runs[-1], ranking.hits, system=part.system)
-            began, output = perf_counter(), folder / "run.trec"
-            hits: list[ScoredDoc] = []
-            if any(file.stat().st_size for file in files.runs):
-                self._rank(files, output)
-                hits = list(read_run(output))
-            took[self._step] = (perf_counter() - began) * 1000
+        notes, hits_of_parts = list[str](), list[list[ScoredDoc]]()
+        took, rows = dict[str, float](), dict[str, int]()
+        for part in self.asked.parts:
+            ranking = self._systems.run(part, query)
+            if "open" in ranking.milliseconds:
+                took["open"] = took.get("open", 0) + ranking.milliseconds.pop("open")
+            took[part.system] = sum(ranking.milliseconds.values())
+            notes += [note for note in ranking.notes if note not in notes]
+            rows |= ranking.rows
+            hits_of_parts.append(ranking.hits)
+        began = perf_counter()
+        hits = _as_in_run(self._rank(query, hits_of_parts)) if any(hits_of_parts) else []
+        took[self._step] = (perf_counter() - began) * 1000
         ranking = Ranking(hits, took, notes, rows)
         self._last = (query, ranking)
         return ranking
@@ -378,14 +391,22 @@ class LiveSystem:
             self._searcher.close()
 
 
+def _as_in_run(hits: Iterable[ScoredDoc]) -> list[ScoredDoc]:
+    return [hit._replace(score=as_in_run(hit.score)) for hit in hits]
+
+
 def _refuse_damaged(asked: Asked, digest: Callable[[Path], str]) -> None:
-    """See that the files of a system have the bytes of their manifests; searchers see to those of models."""
+    """See that the files of a system have the bytes of their manifests; a model must have one."""
     opened = [file for name, files in asked.files.items() if name != "model" for file in files]
-    for place in [*opened, asked.collection, asked.doc_ids]:
-        for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
-            record = None if file.is_dir() else record_of(file)
-            if record is not None and record.outputs[file] != digest(file):
-                raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
+    places = [*opened, asked.collection, asked.doc_ids]
+    files = [file for place in places for file in (sorted(place.rglob("*")) if place.is_dir() else [place])]
+    records = [(file, record_of(file)) for file in files if not file.is_dir()]
+    for weights in asked.files.get("model", []):
+        of_model = sound_manifest(Path(f"{weights.parent}{SUFFIX}"))
+        records += [(file, of_model) for file in of_model.outputs]
+    for file, record in records:
+        if record is not None and not (file.is_file() and record.outputs[file] == digest(file)):
+            raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
 
 
 def _stamp(asked: Asked) -> list[tuple[int, int, int]]:

@@ -63,10 +63,11 @@ class Lines:
 
 @dataclass(frozen=True)
 class Texts:
-    """The passages of a collection and their ids, by row."""
+    """The passages of a collection and their ids, by row; `is_split`: they are parts of documents."""
 
     collection: Lines
     doc_ids: Lines
+    is_split: bool = False
 
     def passage(self, row: int) -> Passage:
         """The passage of a row.

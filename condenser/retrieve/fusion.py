@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import fsum, sqrt
 from pathlib import Path
+from typing import Any
 
 from condenser.data.records import ScoredDoc, read_runs
 from condenser.files import read_json
@@ -15,35 +16,52 @@ def fused_run(
     queries: Path,
     *,
     subset: Collection[str] | None,
-    method: str,
-    weights: Sequence[float] | None,
     depth: int,
-    k: int,
+    **options: Any,
 ) -> Iterator[ScoredDoc]:
-    """The best `depth` of the first `depth` hits of all runs, by `mean_scores` or `rank_scores`.
-
-    Deeper hits of a run count for nothing, so the depth of the runs does not change the fusion. The order is
-    by score, ties by doc_id. The passage of a document, where the collection is split, is that of the first
-    run that has the document. Holds one query at a time.
+    """The hits of each query, fused as `fuse` does with these options. Holds one query at a time.
 
     Args:
         queries: the queries of the runs; those that no run has are left out.
         subset: ids of the queries that are fused; None for all.
+    """
+    for _, hits_of_runs in read_together(runs, queries, subset=subset, depth=depth):
+        yield from fuse(hits_of_runs, depth=depth, **options)
+
+
+def fuse(
+    hits_of_runs: Sequence[Sequence[ScoredDoc]],
+    *,
+    method: str,
+    weights: Sequence[float] | None,
+    depth: int,
+    k: int,
+) -> list[ScoredDoc]:
+    """The best `depth` of the first `depth` hits of a query in each run, by `mean_scores` or `rank_scores`.
+
+    Deeper hits of a run count for nothing, so the depth of the runs does not change the fusion. The order is
+    by score, ties by doc_id. The passage of a document, where the collection is split, is that of the first
+    run that has the document.
+
+    Args:
         weights: of the runs; None for equal ones.
     """
-    weights = weights or [1.0] * len(runs)
-    for query_id, hits_of_runs in read_together(runs, queries, subset=subset, depth=depth):
-        parts = [{hit.doc_id: hit.score for hit in hits} for hits in hits_of_runs]
-        pool = dict.fromkeys(doc_id for part in parts for doc_id in part)
-        if method == "rrf":
-            fused = rank_scores(parts, pool, weights=weights, k=k)
-        else:
-            fused = mean_scores(parts, pool, weights=weights, normalised=method == "convex")
-        # nine digits, as a run has them: what is a tie there is one here
-        scores = {doc_id: float(f"{score:.9g}") for doc_id, score in fused.items()}
-        hit_of = {hit.doc_id: hit for hits in reversed(hits_of_runs) for hit in hits}
-        for doc_id in sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[:depth]:
-            yield hit_of[doc_id]._replace(query_id=query_id, score=scores[doc_id])
+    weights, hits_of_runs = weights or [1.0] * len(hits_of_runs), [hits[:depth] for hits in hits_of_runs]
+    parts = [{hit.doc_id: hit.score for hit in hits} for hits in hits_of_runs]
+    pool = dict.fromkeys(doc_id for part in parts for doc_id in part)
+    if method == "rrf":
+        fused = rank_scores(parts, pool, weights=weights, k=k)
+    else:
+        fused = mean_scores(parts, pool, weights=weights, normalised=method == "convex")
+    scores = {doc_id: as_in_run(score) for doc_id, score in fused.items()}  # what is a tie there is one here
+    hit_of = {hit.doc_id: hit for hits in reversed(hits_of_runs) for hit in hits}
+    best = sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[:depth]
+    return [hit_of[doc_id]._replace(score=scores[doc_id]) for doc_id in best]
+
+
+def as_in_run(score: float) -> float:
+    """A score with the nine digits that a run has (`write_run`)."""
+    return float(f"{score:.9g}")
 
 
 def weights_of(given: str | Sequence[float], learnt: Path | None) -> list[float] | None:

@@ -23,7 +23,7 @@ bits, and those of one block of passages. An interrupted job resumes after its l
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -36,7 +36,7 @@ from torch import Tensor
 from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import write_run
 from condenser.data.text_files import TextFiles, Texts
-from condenser.data.token_choice import TokenChoice, counted_tokens, token_choices
+from condenser.data.token_choice import counted_tokens, token_choices
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
@@ -53,7 +53,7 @@ States = Float16[np.ndarray, "token dim"]
 
 
 def rank_by_maxsim(
-    model_folder: Path,
+    model: LateModel,
     candidates: Sequence[Path],
     output: Path,
     files: TextFiles,
@@ -61,16 +61,7 @@ def rank_by_maxsim(
     subset: Collection[str] | None,
     hits: int,
     depth: int,
-    special_tokens: bool,
-    punctuation: bool,
-    match: str,
-    first_states: int | None,
-    is_trained: bool,
-    is_projected: bool,
-    lengths: Mapping[str, int],
-    batch_tokens: int,
     block_rows: int,
-    compute: Compute,
     work_folder: Path,
     system: str,
     is_split: bool = False,
@@ -86,11 +77,6 @@ def rank_by_maxsim(
 
     Args:
         subset: ids of the queries that are ranked; None for all of the runs.
-        special_tokens, punctuation: which tokens count (`token_choices`).
-        match: which of them meet: `all`, `exact` or `first`, of a passage's `first_states` states.
-        is_trained: whether the model was trained for this match.
-        is_projected: whether the model's Dense module stands between the last layer and the states.
-        lengths: tokens a query and a passage are cut to, as a bi-encoder cuts them.
 
     Counts: `queries`, `pairs` (of a query and a passage), `passages` and `tokens` (of these, that count),
     `hits`.
@@ -100,39 +86,13 @@ def rank_by_maxsim(
     """
     texts = files.read()
     query_rows, passage_rows = _pairs(candidates, files, texts, subset=subset, hits=hits)
-    retriever = Retriever.load(model_folder, dropout=None).to(compute.device).eval()
-    tokenizer = Tokenizer(model_folder)
-    choices = token_choices(
-        tokenizer,
-        special_tokens=special_tokens,
-        punctuation=punctuation,
-        match=match,
-        first_states=first_states,
-    )
-
-    def encoder(name: Role, shards: TokenShards, ids: Sequence[str]) -> TokenEncoder:
-        return TokenEncoder(
-            retriever=retriever,
-            tokenizer=tokenizer,
-            shards=shards,
-            role=name,
-            choice=choices[name],
-            max_tokens=lengths[name],
-            batch_tokens=batch_tokens,
-            compute=compute,
-            is_projected=is_projected,
-            is_normalised=match == "all" or not is_trained,
-            name_of_row=lambda row: f"{name} {ids[row]}",
-        )
-
     with weights_unchanged(), full_disk_named(work_folder):
         scores, tokens = _scores(
-            encoder("query", texts.queries, texts.query_ids),
-            encoder("passage", texts.passages, texts.doc_ids),
+            *model.encoders(texts),
             *(query_rows, passage_rows),
-            is_exact=match == "exact",
+            is_exact=model.match == "exact",
             block_rows=block_rows,
-            device=compute.device,
+            device=model.compute.device,
             folder=work_folder,
         )
     _, first_pairs = np.unique(passage_rows, return_index=True)
@@ -146,6 +106,60 @@ def rank_by_maxsim(
         "tokens": int(tokens[first_pairs].sum()),
         "hits": write_run(output, best, system=system),
     }
+
+
+@dataclass(kw_only=True)
+class LateModel:
+    """A model that is open, and which of its tokens meet.
+
+    Attributes:
+        special_tokens, punctuation: which tokens count (`token_choices`).
+        match: which of them meet: `all`, `exact` or `first`, of a passage's `first_states` states.
+        is_trained: whether the model was trained for this match.
+        is_projected: whether the model's Dense module stands between the last layer and the states.
+        lengths: tokens a query and a passage are cut to, as a bi-encoder cuts them.
+    """
+
+    model_folder: Path
+    special_tokens: bool
+    punctuation: bool
+    match: str
+    first_states: int | None
+    is_trained: bool
+    is_projected: bool
+    lengths: Mapping[str, int]
+    batch_tokens: int
+    compute: Compute
+
+    def __post_init__(self) -> None:
+        self.retriever = Retriever.load(self.model_folder, dropout=None).to(self.compute.device).eval()
+        self.tokenizer = Tokenizer(self.model_folder)
+        names = ("special_tokens", "punctuation", "match", "first_states")
+        self.choices = token_choices(self.tokenizer, **{name: getattr(self, name) for name in names})
+
+    def encoders(self, texts: Texts) -> tuple[TokenEncoder, TokenEncoder]:
+        """Of the queries, and of the passages."""
+        return (
+            TokenEncoder(self, "query", texts.queries, texts.query_ids),
+            TokenEncoder(self, "passage", texts.passages, texts.doc_ids),
+        )
+
+    def scores_of_query(self, texts: Texts, *, block_rows: int) -> Float32[np.ndarray, " passage"]:
+        """The score of the one query of `texts` with each of the passages, `block_rows` of them at a time.
+
+        Raises:
+            ValueError: a state is NaN or infinite.
+        """
+        queries, passages = self.encoders(texts)
+        query, rows = np.zeros(1, np.int64), np.arange(texts.passages.num_rows)
+        with weights_unchanged():
+            states = dict(enumerate(queries.states(query)))
+            ids = dict(enumerate(queries.ids(query))) if self.match == "exact" else None
+            blocks = [
+                _scores_of_passages(states, ids, passages, 0 * block, block, self.compute.device)
+                for block in np.split(rows, range(block_rows, len(rows), block_rows))
+            ]
+        return np.concatenate(blocks)[:, 0]
 
 
 def maxsim(
@@ -171,24 +185,17 @@ def maxsim(
     return torch.segment_reduce(largest, "sum", lengths=counts)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TokenEncoder:
     """Gives the last layer's states of the tokens that count, in 16 bits.
 
-    Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`.
+    Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`; `text_ids` are theirs.
     """
 
-    retriever: Retriever
-    tokenizer: Tokenizer
-    shards: TokenShards
+    model: LateModel
     role: Role
-    choice: TokenChoice
-    max_tokens: int
-    batch_tokens: int
-    compute: Compute
-    is_projected: bool
-    is_normalised: bool
-    name_of_row: Callable[[int], str]
+    shards: TokenShards
+    text_ids: Sequence[str]
 
     def states(self, rows: Int64[np.ndarray, " text"]) -> list[States]:
         """The states of each of some texts.
@@ -202,8 +209,8 @@ class TokenEncoder:
                 states[place] = of_text
                 if not np.isfinite(of_text).all():
                     raise ValueError(
-                        f"expected finite token states, got NaN or infinity for "
-                        f"{self.name_of_row(int(rows[place]))}. Precision is {self.compute.precision}: set "
+                        f"expected finite token states, got NaN or infinity for {self.role} "
+                        f"{self.text_ids[rows[place]]}. Precision is {self.model.compute.precision}: set "
                         "compute.precision to fp32, or train again."
                     )
         return states
@@ -223,25 +230,25 @@ class TokenEncoder:
         counted: Bool[np.ndarray, "row place"],
     ) -> list[States]:
         """The states of each row's tokens that count."""
-        device = self.compute.device
-        with torch.inference_mode(), self.compute.autocast():
-            states = self.retriever.token_states(
+        model, device = self.model, self.model.compute.device
+        with torch.inference_mode(), model.compute.autocast():
+            states = model.retriever.token_states(
                 Rows.of(ids, whole, device=device).to(device),
                 torch.from_numpy(counted_tokens(counted, whole)).to(device),
-                is_projected=self.is_projected,
-                is_normalised=self.is_normalised,
+                is_projected=model.is_projected,
+                is_normalised=model.match == "all" or not model.is_trained,
             )
         return np.split(states.half().cpu().numpy(), np.cumsum(counted.sum(axis=1))[:-1])
 
     def _batches(self, rows: Int64[np.ndarray, " text"]) -> Iterator[tuple[np.ndarray, ...]]:
         """Places in `rows`, ids, whole lengths, and which tokens count, of some texts after others."""
-        vector, max_tokens = self.retriever.vector, self.max_tokens
-        prompt = self.tokenizer.encode_prompt(vector.prompt(self.role), max_tokens=max_tokens)
+        tokenizer, max_tokens = self.model.tokenizer, self.model.lengths[self.role]
+        prompt = tokenizer.encode_prompt(self.model.retriever.vector.prompt(self.role), max_tokens=max_tokens)
         first = len(prompt) + 1
         starts, lengths = row_windows(self.shards, rows, max_tokens=max_tokens - len(prompt))
-        for batch in token_batches(lengths + first + 1, batch_tokens=self.batch_tokens):
-            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], self.tokenizer, prompt=prompt)
-            yield batch, ids, whole, self.choice.counted(ids, whole, first=first)
+        for batch in token_batches(lengths + first + 1, batch_tokens=self.model.batch_tokens):
+            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
+            yield batch, ids, whole, self.model.choices[self.role].counted(ids, whole, first=first)
 
 
 def _scores(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +19,7 @@ from jaxtyping import Float32, Int64
 
 from condenser.data.batches import PairWindows, pack_pairs, pair_windows, token_batches
 from condenser.data.records import read_run, write_run
-from condenser.data.text_files import TextFiles
+from condenser.data.text_files import TextFiles, Texts
 from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
@@ -29,19 +30,18 @@ from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 from condenser.retrieve.documents import ranked_pairs
 
+Pairs = Int64[np.ndarray, " pair"]
+
 
 def rerank(
-    model_folder: Path,
+    model: PairScorer,
     candidates: Path,
     output: Path,
     files: TextFiles,
     *,
     subset: Collection[str] | None,
     depth: int,
-    lengths: Mapping[str, int],
-    batch_tokens: int,
     block_rows: int,
-    compute: Compute,
     work_folder: Path,
     system: str,
     is_split: bool = False,
@@ -57,14 +57,13 @@ def rerank(
 
     Args:
         subset: ids of the queries that are reranked; None for all of the run.
-        lengths: tokens a query and a passage are cut to, as in training.
 
     Counts: `queries`, `queries_of_fewer_hits` than `depth`, `hits`, `tokens` (with special tokens).
 
     Raises:
         ValueError: a score is NaN or infinite.
     """
-    texts, tokenizer = files.read(), Tokenizer(model_folder)
+    texts = files.read()
     query_rows, passage_rows = _rows_of_hits(
         candidates,
         {query_id: row for row, query_id in enumerate(texts.query_ids)},
@@ -72,32 +71,7 @@ def rerank(
         subset=subset,
         depth=depth,
     )
-    pairs = pair_windows(
-        texts.queries,
-        query_rows,
-        texts.passages,
-        passage_rows,
-        query_length=lengths["query"],
-        passage_length=lengths["passage"],
-        num_separators=tokenizer.num_separators,
-    )
-    device = compute.device
-    model = CrossEncoder.load(model_folder).to(device).eval()
-    has_segments, num_pairs = model.encoder.config.has_segments, len(query_rows)
-
-    def scores_of(block: PairWindows) -> Float32[np.ndarray, "pair 1"]:
-        scores = torch.empty(len(block.lengths), 1, device=device)
-        for batch in token_batches(block.lengths, batch_tokens=batch_tokens):
-            of_batch = block.at(batch)
-            ids, types = pack_pairs(texts.queries, texts.passages, of_batch, tokenizer)
-            with torch.inference_mode(), compute.autocast():
-                rows = Rows.of(
-                    ids, of_batch.lengths, token_types=types if has_segments else None, device=device
-                )
-                found = model(rows.to(device))
-            scores[torch.from_numpy(batch).to(device)] = found.float()
-        return scores.cpu().numpy()
-
+    num_pairs = len(query_rows)
     with (
         weights_unchanged(),
         full_disk_named(work_folder),
@@ -105,19 +79,10 @@ def rerank(
         Progress("rerank", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress,
     ):
         for start in range(blocks.num_rows_done, num_pairs, block_rows):
-            of_block = np.arange(start, min(start + block_rows, num_pairs))
-            block = scores_of(pairs.at(of_block))
-            wrong = np.flatnonzero(~np.isfinite(block))
-            if len(wrong):
-                first = of_block[wrong[0]]
-                raise ValueError(
-                    f"{model_folder}: expected finite scores, got NaN or infinity for query "
-                    f"{texts.query_ids[query_rows[first]]} with passage {texts.doc_ids[passage_rows[first]]} "
-                    f"and {len(wrong) - 1} more pairs of its block. Precision is {compute.precision}: set "
-                    "compute.precision to fp32, or train again."
-                )
-            blocks.append(block)
-            progress.advance(len(of_block))
+            of_block = slice(start, start + block_rows)
+            block = model.scores(texts, query_rows[of_block], passage_rows[of_block])
+            blocks.append(block[:, None])
+            progress.advance(len(block))
     scores = load_npy(blocks.path, mapped=False)[:, 0]
     hits = ranked_pairs(
         *(texts.query_ids, texts.doc_ids, query_rows, passage_rows, scores), depth=depth, is_split=is_split
@@ -127,8 +92,57 @@ def rerank(
         "queries": len(num_hits_of_query),
         "queries_of_fewer_hits": int((num_hits_of_query < depth).sum()),
         "hits": write_run(output, hits, system=system),
-        "tokens": int(pairs.lengths.sum()),
+        "tokens": int(model.windows(texts, query_rows, passage_rows).lengths.sum()),
     }
+
+
+@dataclass(kw_only=True)
+class PairScorer:
+    """A cross-encoder that is open; `lengths` are the tokens that a query and a passage are cut to."""
+
+    model_folder: Path
+    lengths: Mapping[str, int]
+    batch_tokens: int
+    compute: Compute
+
+    def __post_init__(self) -> None:
+        self.tokenizer = Tokenizer(self.model_folder)
+        self.model = CrossEncoder.load(self.model_folder).to(self.compute.device).eval()
+
+    def windows(self, texts: Texts, query_rows: Pairs, passage_rows: Pairs) -> PairWindows:
+        """What is read of each pair of a query and a passage."""
+        return pair_windows(
+            *(texts.queries, query_rows, texts.passages, passage_rows),
+            query_length=self.lengths["query"],
+            passage_length=self.lengths["passage"],
+            num_separators=self.tokenizer.num_separators,
+        )
+
+    def scores(self, texts: Texts, query_rows: Pairs, passage_rows: Pairs) -> Float32[np.ndarray, " pair"]:
+        """The score of each pair of a block.
+
+        Raises:
+            ValueError: a score is NaN or infinite.
+        """
+        block, device = self.windows(texts, query_rows, passage_rows), self.compute.device
+        scores = torch.empty(len(query_rows), device=device)
+        for batch in token_batches(block.lengths, batch_tokens=self.batch_tokens):
+            of_batch = block.at(batch)
+            ids, types = pack_pairs(texts.queries, texts.passages, of_batch, self.tokenizer)
+            token_types = types if self.model.encoder.config.has_segments else None
+            with torch.inference_mode(), self.compute.autocast():
+                rows = Rows.of(ids, of_batch.lengths, token_types=token_types, device=device)
+                of_rows = self.model(rows.to(device))
+            scores[torch.from_numpy(batch).to(device)] = of_rows[:, 0].float()
+        found = scores.cpu().numpy()
+        if len(wrong := np.flatnonzero(~np.isfinite(found))):
+            raise ValueError(
+                f"{self.model_folder}: expected finite scores, got NaN or infinity for query "
+                f"{texts.query_ids[query_rows[wrong[0]]]} with passage "
+                f"{texts.doc_ids[passage_rows[wrong[0]]]} and {len(wrong) - 1} more pairs of its block. "
+                f"Precision is {self.compute.precision}: set compute.precision to fp32, or train again."
+            )
+        return found
 
 
 def _rows_of_hits(
@@ -138,7 +152,7 @@ def _rows_of_hits(
     *,
     subset: Collection[str] | None,
     depth: int,
-) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
+) -> tuple[Pairs, Pairs]:
     """Rows of the queries and of the passages of a run's first hits, in the order of the run."""
     queries, passages = array("q"), array("q")
     for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):

@@ -18,21 +18,24 @@ A kind that ranks the hits of other systems has these instead:
 - `parts(settings) -> list[str]`: these systems, in the order in which it reads their runs;
 - `STEP`: what its own work is called where times are shown;
 - `ranker(files, settings, texts: Texts) -> Rank`: opens its files; `settings` has `depth` too, the hits of
-  its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` writes what the
-  kind's rule would write for one query (`OneQuery`), by the same function.
+  its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` ranks as the
+  kind's rule would, by the same function.
 
 The module itself imports no torch: the workflow reads it to know what a system needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from condenser.data.records import ScoredDoc
 from condenser.manifest import Record, read_manifest
 
 FOLDER = "live/searchers"
+ORIGIN = ".from.json"
+"""Ends the name of the file that says what the list of what can be asked was written from."""
 
 
 @dataclass(frozen=True)
@@ -50,25 +53,10 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class OneQuery:
-    """One query as the files of a split.
+Rank = Callable[[str, list[list[ScoredDoc]]], Iterable[ScoredDoc]]
+"""From a query, and its hits in the run of each part (one part has some), to its ranking."""
 
-    Attributes:
-        folder: for what is written on the way; it is removed after the answer.
-        queries: the canonical file of the query.
-        runs: the run of each part, as deep as the workflow's.
-        is_split: whether the collection holds passages of documents.
-    """
-
-    folder: Path
-    queries: Path
-    runs: list[Path]
-    is_split: bool
-
-
-Rank = Callable[[OneQuery, Path], None]
-"""From a query to its run, which is written to the path."""
+QUERY_ID = "query"
 
 
 def sound_manifest(path: Path) -> Record:

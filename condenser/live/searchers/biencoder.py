@@ -15,7 +15,7 @@ import numpy as np
 
 from condenser.files import load_npy, sha256_file
 from condenser.live.searchers import Found, sound_manifest
-from condenser.live.searchers._models import cut_lengths, on_cpu, refuse_damaged
+from condenser.live.searchers._models import cut_lengths, on_cpu
 from condenser.live.texts import Lines
 from condenser.manifest import SUFFIX
 
@@ -34,8 +34,7 @@ class Searcher:
         self, files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], *, doc_ids: Lines
     ) -> None:
         (weights,) = files["model"]
-        digests = refuse_damaged(weights.parent)
-        _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
+        _refuse_another_models(files["embeddings"], weights.parent, doc_ids.path)
 
         from condenser.data.tokens import Tokenizer
         from condenser.model.retriever import Retriever, query_encoder_folder
@@ -87,13 +86,13 @@ class Searcher:
         """Nothing to close."""
 
 
-def _refuse_another_models(
-    shards: Sequence[Path], model: Path, digests: Mapping[Path, str], doc_ids: Path
-) -> None:
+def _refuse_another_models(shards: Sequence[Path], model: Path, doc_ids: Path) -> None:
     """See by their manifests that embeddings were made by this model, from this collection."""
     from condenser.shards import QUERY_FOLDER
 
-    of_ids = sha256_file(doc_ids)
+    of_ids, outputs = sha256_file(doc_ids), sound_manifest(Path(f"{model}{SUFFIX}")).outputs
+    # a model that is chosen among others has a table and a picture beside its folder
+    digests = {file: digest for file, digest in outputs.items() if file.is_relative_to(model)}
     for shard in shards:
         inputs = sound_manifest(shard.with_suffix(SUFFIX)).inputs
         for file, digest in digests.items():

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery, Rank
+from condenser.data.records import ScoredDoc
+from condenser.live.searchers import Rank
 from condenser.live.texts import Texts
 
 STEP = "fuse"
@@ -23,22 +24,14 @@ def parts(settings: Any) -> list[str]:
 
 
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
-    """Writes the run of the fused hits."""
+    """Gives the fused hits."""
+    from condenser.retrieve.fusion import fuse, weights_of
+
     system, depth = settings["system"], settings["depth"]
     (learnt,) = files.get("weights", [None])
+    weights = weights_of(system["weights"], learnt)
 
-    def rank(query: OneQuery, output: Path) -> None:
-        from condenser.data.records import write_run
-        from condenser.retrieve.fusion import fused_run, weights_of
-
-        run = fused_run(
-            *(query.runs, query.queries),
-            subset=None,
-            method=system["method"],
-            weights=weights_of(system["weights"], learnt),
-            depth=depth,
-            k=system["k"],
-        )
-        write_run(output, run, system="fusion")
+    def rank(query: str, hits_of_parts: list[list[ScoredDoc]]) -> list[ScoredDoc]:
+        return fuse(hits_of_parts, method=system["method"], weights=weights, depth=depth, k=system["k"])
 
     return rank

@@ -7,11 +7,12 @@ differ in their last bit, and scores in their third decimal.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery, Rank
+from condenser.data.records import ScoredDoc
+from condenser.live.searchers import Rank
 from condenser.live.searchers._models import PairModel
 from condenser.live.texts import Texts
 
@@ -24,29 +25,26 @@ def parts(settings: Any) -> list[str]:
 
 
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
-    """Writes the run of the scored hits."""
-    system = settings["system"]
-    model = PairModel(files, settings, texts, in_one_row=False)
+    """Gives the scored hits."""
+    import numpy as np
 
-    def rank(query: OneQuery, output: Path) -> None:
-        from condenser.retrieve.late import rank_by_maxsim
+    from condenser.retrieve.late import LateModel
 
-        hits = system["depth"]
-        rank_by_maxsim(
-            candidates=query.runs,
-            output=output,
-            files=model.write_texts(query, hits=hits),
-            hits=hits,
-            special_tokens=system["special_tokens"],
-            punctuation=system["punctuation"],
-            match=system["match"],
-            first_states=system["first_states"],
-            is_trained=system["train"],
-            is_projected=system["dim"] is not None,
-            **model.options,
-            work_folder=query.folder / "work",
-            system="late",
-            is_split=query.is_split,
-        )
+    system, block_rows = settings["system"], settings["encode"]["block_rows"]
+    model = PairModel(
+        *(files, settings, texts, LateModel),
+        in_one_row=False,
+        special_tokens=system["special_tokens"],
+        punctuation=system["punctuation"],
+        match=system["match"],
+        first_states=system["first_states"],
+        is_trained=system["train"],
+        is_projected=system["dim"] is not None,
+    )
+
+    def rank(query: str, hits_of_parts: list[list[ScoredDoc]]) -> Iterable[ScoredDoc]:
+        read = model.texts(query, [hit for hits in hits_of_parts for hit in hits[: system["depth"]]])
+        scores = model.scorer.scores_of_query(read, block_rows=block_rows)
+        return model.ranked(read, np.arange(len(scores)), scores)
 
     return rank

@@ -22,7 +22,7 @@ from condenser.model.devices import set_up
 from condenser.model.text_vector import Pooling
 from condenser.pipeline.specs import hybrid_of
 from condenser.retrieve.fusion import fused_run
-from condenser.retrieve.late import rank_by_maxsim
+from condenser.retrieve.late import LateModel, rank_by_maxsim
 
 LATE_DEPTH, LATE_HITS = 8, 12
 
@@ -43,21 +43,20 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
             )
         ]
         write_run(files.root / f"{name}.trec", hits, system=name)
-    rank_by_maxsim(
-        *(files.backbone, [files.root / "dense.trec", files.root / "bm25.trec"]),
-        *(files.root / "late.trec", files.texts),
-        **{"subset": None, "hits": LATE_DEPTH, "depth": LATE_HITS, "system": "late"},
-        **{
-            "special_tokens": True,
-            "punctuation": True,
-            "match": "all",
-            "first_states": None,
-            "is_trained": False,
-            "is_projected": False,
-        },
-        **{"batch_tokens": 256, "block_rows": 20},
+    model = LateModel(
+        **{"model_folder": files.backbone, "special_tokens": True, "punctuation": True, "match": "all"},
+        **{"first_states": None, "is_trained": False, "is_projected": False, "batch_tokens": 256},
         lengths={"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
         compute=set_up(device="cpu", precision="fp32", threads=1),
+    )
+    rank_by_maxsim(
+        *(
+            model,
+            [files.root / "dense.trec", files.root / "bm25.trec"],
+            files.root / "late.trec",
+            files.texts,
+        ),
+        **{"subset": None, "hits": LATE_DEPTH, "depth": LATE_HITS, "system": "late", "block_rows": 20},
         work_folder=files.root / "work",
     )
     return files

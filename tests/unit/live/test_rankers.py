@@ -19,8 +19,8 @@ from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector, write_text_vector
 from condenser.retrieve.encode import encode_texts
 from condenser.retrieve.fusion import fused_run
-from condenser.retrieve.late import rank_by_maxsim
-from condenser.retrieve.rerank import rerank
+from condenser.retrieve.late import LateModel, rank_by_maxsim
+from condenser.retrieve.rerank import PairScorer, rerank
 
 DEPTH, HITS = 30, 12  # of dense's runs, and the hits that late and first score
 LENGTHS = {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}
@@ -82,34 +82,40 @@ class Made:
             root / "known.json", {"mine": {**texts, "opens_with": [], "is_split": False, "systems": entries}}
         )
         self.known, self.opened = Known(root / "known.json"), OpenSystems()
-        options = {"subset": None, "lengths": LENGTHS, **ENCODE, "compute": compute, "system": "one"}
-        for name, (kind, parts, keys) in SYSTEMS.items():
-            run, of_parts = root / f"{name}.trec", [root / f"{part}.trec" for part in parts]
+        for name, (kind, _, _) in SYSTEMS.items():
             if kind == "biencoder":  # of which tests/workflow/test_ask.py sees to it
                 live = LiveSystem(self.asked(name))
                 hits = [(query, hit) for query in files.queries for hit in live.run(query.text).hits]
-                write_run(run, (hit._replace(query_id=query.query_id) for query, hit in hits), system=name)
-            elif kind == "late":
-                names = ("hits", "special_tokens", "punctuation", "match", "first_states")
-                tokens = {key: keys[key] for key in names}
-                rank_by_maxsim(
-                    *(files.backbone, of_parts, run, files.texts),
-                    **tokens, is_trained=False, is_projected=False,
-                    **options, depth=keys["depth"], work_folder=root / name,
-                )  # fmt: skip
-            elif kind == "crossencoder":
-                rerank(
-                    *(root / "pairs", *of_parts, run, files.texts),
-                    **options, depth=keys["depth"], work_folder=root / name,
-                )  # fmt: skip
+                run = (hit._replace(query_id=query.query_id) for query, hit in hits)
+                write_run(root / f"{name}.trec", run, system=name)
             else:
-                given = {"equal": None, "learnt": [0.7, 0.3]}
-                weights = keys["weights"] if isinstance(keys["weights"], list) else given[keys["weights"]]
-                fused = fused_run(
-                    of_parts, files.texts.queries[0], subset=None, method=keys["method"],
-                    weights=weights, depth=keys["depth"], k=keys["k"],
-                )  # fmt: skip
-                write_run(run, fused, system=name)
+                self.rank(name, root, subset=None)
+
+    def rank(self, name: str, folder: Path, *, subset: set[str] | None) -> None:
+        """Write a system's run of the runs of its parts, which are in the folder too, as its rule does."""
+        files, (kind, parts, keys) = self.files, SYSTEMS[name]
+        run, of_parts = folder / f"{name}.trec", [folder / f"{part}.trec" for part in parts]
+        if kind == "fusion":
+            given = {"equal": None, "learnt": [0.7, 0.3]}
+            weights = keys["weights"] if isinstance(keys["weights"], list) else given[keys["weights"]]
+            fused = fused_run(
+                of_parts, files.texts.queries[0], subset=subset, method=keys["method"],
+                weights=weights, depth=keys["depth"], k=keys["k"],
+            )  # fmt: skip
+            write_run(run, fused, system=name)
+            return
+        compute = set_up(device="cpu", precision="fp32", threads=1)
+        opened = {"lengths": LENGTHS, "batch_tokens": ENCODE["batch_tokens"], "compute": compute}
+        options = {"subset": subset, "block_rows": ENCODE["block_rows"], "system": "one"}
+        options |= {"depth": keys["depth"], "work_folder": folder / name}
+        if kind == "late":
+            names = ("special_tokens", "punctuation", "match", "first_states")
+            opened |= {key: keys[key] for key in names} | {"is_trained": False, "is_projected": False}
+            late = LateModel(model_folder=files.backbone, **opened)
+            rank_by_maxsim(late, of_parts, run, files.texts, hits=keys["hits"], **options)
+        else:
+            scorer = PairScorer(model_folder=files.root / "pairs", **opened)
+            rerank(scorer, *of_parts, run, files.texts, **options)
 
     def _entry(self, kind: str, parts: list[str], keys: dict[str, Any]) -> dict[str, Any]:
         root = self.files.root
@@ -179,6 +185,23 @@ def test_queries_of_the_split_get_the_ids_and_scores_of_the_run(
     made: Made, system: str, num_queries: int
 ) -> None:
     answers_are_those_of_the_run(made, system, num_queries)
+
+
+@pytest.mark.parametrize("system", ["tokens", "first", "mixed"])
+def test_an_answer_is_to_the_last_digit_what_the_rule_gives_for_the_query_alone(
+    made: Made, tmp_path: Path, system: str
+) -> None:
+    query = made.files.queries[3]
+    for name in ("dense", "other", "tokens", "first", "mixed"):
+        if SYSTEMS[name][0] == "biencoder":
+            hits = made.opened.run(made.asked(name), query.text).hits
+            run = (hit._replace(query_id=query.query_id) for hit in hits)
+            write_run(tmp_path / f"{name}.trec", run, system=name)
+        else:
+            made.rank(name, tmp_path, subset={query.query_id})
+    expected = [(hit.doc_id, hit.score) for hit in hits_by_query(tmp_path / f"{system}.trec")[query.query_id]]
+    answer = made.opened.answer(made.asked(system), query.text, 100)
+    assert [(hit.doc_id, hit.score) for hit in answer.hits] == expected and len(expected) >= HITS
 
 
 @pytest.mark.ci

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,13 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.records import Passage, ScoredDoc, read_run, write_run
 from condenser.data.token_choice import TokenChoice, punctuation_ids
-from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
 from condenser.model.text_vector import SIMILARITY_FILE
 from condenser.retrieve import late as module
-from condenser.retrieve.late import TokenEncoder, maxsim, rank_by_maxsim
+from condenser.retrieve.late import LateModel, maxsim, rank_by_maxsim
 
 HITS, DEPTH = 5, 7
 PROMPT = "the signal: "
@@ -68,11 +68,12 @@ def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> di
         **{"match": "all", "first_states": None, "is_trained": False, "is_projected": False},
         **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "compute": compute()},
-        **{"work_folder": folder / "work", "system": "second", "model": files.backbone, "texts": files.texts},
+        **{"work_folder": folder / "work", "system": "second", "texts": files.texts},
+        "model_folder": files.backbone,
     } | changes
     folder.mkdir(exist_ok=True)
-    model, texts = settings.pop("model"), settings.pop("texts")
-    return rank_by_maxsim(model, runs, folder / "run.trec", texts, **settings)
+    model = LateModel(**{field.name: settings.pop(field.name) for field in fields(LateModel)})
+    return rank_by_maxsim(model, runs, folder / "run.trec", settings.pop("texts"), **settings)
 
 
 def ranked(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, dict[str, float]]:
@@ -193,26 +194,13 @@ def test_a_token_that_meets_none_adds_nothing_also_among_negative_cosines() -> N
 
 
 def test_of_the_same_states_scores_are_those_of_sentence_transformers(files: Files, tmp_path: Path) -> None:
-    tokenizer, retriever = Tokenizer(files.backbone), Retriever.load(files.backbone, dropout=None).eval()
-    (query,), passages = (
-        TokenEncoder(
-            retriever=retriever,
-            tokenizer=tokenizer,
-            shards=shards,
-            role=role,
-            choice=TokenChoice(True, np.zeros(0, np.int64), tokenizer.sep_id),
-            max_tokens=length,
-            batch_tokens=128,
-            compute=compute(),
-            is_projected=False,
-            is_normalised=True,
-            name_of_row=str,
-        ).states(wanted)
-        for role, shards, wanted, length in (
-            ("query", TokenShards([files.root / "queries"]), np.array([6]), QUERY_LENGTH),
-            ("passage", TokenShards(files.tokens), np.array([59, 3, 27, 3, 10]), PASSAGE_LENGTH),
-        )
+    model = LateModel(
+        **{"model_folder": files.backbone, "special_tokens": True, "punctuation": True, "match": "all"},
+        **{"first_states": None, "is_trained": False, "is_projected": False, "batch_tokens": 128},
+        **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}, "compute": compute()},
     )
+    asked, found = model.encoders(files.texts.read())
+    (query,), passages = asked.states(np.array([6])), found.states(np.array([59, 3, 27, 3, 10]))
     assert {one.dtype for one in passages} == {np.dtype(np.float16)}
     assert np.linalg.norm(passages[0].astype(np.float64), axis=1) == pytest.approx(1, abs=1e-3)
     words = [torch.from_numpy(one).float() for one in (query, *passages)]
@@ -336,4 +324,4 @@ def test_a_state_that_is_no_number_names_its_text(
         broken.backbone.layers[-1].output.LayerNorm.bias.fill_(math.nan)
     broken.save(tmp_path / "broken", files.backbone)
     with pytest.raises(ValueError, match="expected finite token states, got NaN or infinity for query "):
-        rank(files, tmp_path, candidates, model=tmp_path / "broken")
+        rank(files, tmp_path, candidates, model_folder=tmp_path / "broken")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import set_up
 from condenser.retrieve import rerank as module
-from condenser.retrieve.rerank import rerank
+from condenser.retrieve.rerank import PairScorer, rerank
 
 DEPTH, HITS = 7, 9
 
@@ -59,10 +59,11 @@ def rerank_into(folder: Path, files: Files, model: Path, run: Path, **changes: A
     settings = {
         **{"subset": None, "depth": DEPTH, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "work_folder": folder / "work", "system": "second"},
-        "compute": set_up(device="cpu", precision="fp32", threads=1),
+        **{"compute": set_up(device="cpu", precision="fp32", threads=1), "model_folder": model},
     } | changes
     texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
-    return rerank(model, run, folder / "run.trec", texts, **settings)
+    scorer = PairScorer(**{field.name: settings.pop(field.name) for field in fields(PairScorer)})
+    return rerank(scorer, run, folder / "run.trec", texts, **settings)
 
 
 def reranked(

@@ -37,7 +37,7 @@ from condenser.files import read_json
 from condenser.model.devices import set_up
 from condenser.model.rows import Rows
 from condenser.model.text_vector import folder_projection, read_text_vector
-from condenser.retrieve.late import rank_by_maxsim
+from condenser.retrieve.late import LateModel, rank_by_maxsim
 from condenser.settings import partly
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
@@ -250,15 +250,17 @@ def test_hits_are_scored_by_the_trained_states_and_their_projection(
     write_run(tmp_path / "hits.trec", hits, system="first")
     ranked = {}
     for name, model in (("trained", tmp_path / "out"), ("start", files.backbone)):
-        rank_by_maxsim(
-            *(model, [tmp_path / "hits.trec"], tmp_path / f"{name}.trec", files.texts),
-            **{"subset": None, "hits": 9, "depth": 9, "special_tokens": True, "punctuation": True},
+        opened = LateModel(
             **({"match": "all", "first_states": None} | match),
-            **{"batch_tokens": 256, "block_rows": 20, "system": "late"},
+            **{"model_folder": model, "special_tokens": True, "punctuation": True, "batch_tokens": 256},
             is_trained=name == "trained",
             is_projected=dim is not None and name == "trained",
             lengths={"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
             compute=set_up(device="cpu", precision="fp32", threads=1),
+        )
+        rank_by_maxsim(
+            *(opened, [tmp_path / "hits.trec"], tmp_path / f"{name}.trec", files.texts),
+            **{"subset": None, "hits": 9, "depth": 9, "block_rows": 20, "system": "late"},
             work_folder=tmp_path / f"{name}-work",
         )
         ranked[name] = scores_by_query(tmp_path / f"{name}.trec")
