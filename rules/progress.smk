@@ -38,7 +38,7 @@ HIDDEN_EVENTS = {
     LogEvent.WORKFLOW_STARTED,
 }
 HIDDEN = re.compile(
-    "host: |Config file .* is extended by|Assuming unrestricted shared|Building DAG|Using shell|Conda environments: "
+    "host: |Assuming unrestricted shared|Building DAG|Using shell|Conda environments: "
     "ignored|Singularity containers: ignored|Select jobs to execute|Execute [0-9]+ jobs|Group jobs: inactive|"
     "Elapsed time"
 )
@@ -268,9 +268,11 @@ def speaks_for_itself(settings):
 # The first word of each job's shell: what its program says is in its log, from which `Progress` reads it.
 SILENCE = ""
 
-if not speaks_for_itself(workflow.output_settings):
-    for handler in list(logger.handlers):
-        if handler.name == "DefaultStreamHandler":
+for handler in list(logger.handlers):
+    if handler.name == "DefaultStreamHandler":
+        # a line for each configuration file, also in a dry run
+        handler.addFilter(lambda record: not str(record.msg).startswith("Config file "))
+        if not speaks_for_itself(workflow.output_settings):
             logger.removeHandler(handler)
             logger.addHandler(Progress(handler))
             SILENCE = "exec >/dev/null; "
