@@ -3,8 +3,8 @@
 # Use
 #   make setup                          only set up .venv: some minutes
 #   make index TEXTS=<path> NAME=mine   index a folder of texts, or one file, for search
+#   make search DATASET=mine QUERY="..."   ask it; SYSTEM= (hybrid), DEPTH=, VARIANT=
 #   make search                         list the systems that can be asked, and how to make others
-#   make search DATASET=msmarco SYSTEM=hybrid QUERY="..."   ask one; DEPTH=, VARIANT=
 #   make serve                          search in a browser, two systems side by side; PORT=
 #   make results/msmarco/table2.tsv     train, search and compare, on the built-in example
 #   make results/mine/best.tsv CONFIG=mine.yaml   the same with your data (mine.yaml: see README)
@@ -122,23 +122,17 @@ report: $(READY)
 verify: $(READY)
 	@$(SNAKEMAKE) --nolock --cores 1 verify $(SNAKEMAKE_ARGS)
 
-# What can be asked is written by Snakemake, which knows the configuration; the program answers.
-KNOWN := .snakemake/known.json
+# What can be asked is written by Snakemake, which knows the configuration. The program answers; it runs Snakemake
+# where what can be asked is out of date.
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-list_known = $(SNAKEMAKE) --nolock --quiet all --cores 1 ask $(SNAKEMAKE_ARGS)
-ask = python workflow_scripts/ask.py --known $(KNOWN) --overlays "$$CONFIG" --make-arguments "$$MAKE_ARGUMENTS"
+search serve: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
+ask = python workflow_scripts/ask.py --known .snakemake/known.json --refresh "$$LIST_KNOWN" \
+  --overlays "$$CONFIG" --make-arguments "$$MAKE_ARGUMENTS"
 
 search: $(READY)
-ifeq ($(and $(SYSTEM),$(QUERY)),)
-	@$(list_known)
-	@echo 'Ask one: make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="..."'
-else
-	@$(list_known) > /dev/null
-	@$(ask) --dataset "$${DATASET:-msmarco}" --system "$$SYSTEM" --variant "$$VARIANT" --depth "$${DEPTH:-10}" --query "$$QUERY"
-endif
+	@exec $(ask) --dataset "$$DATASET" --system "$$SYSTEM" --variant "$$VARIANT" --depth "$${DEPTH:-10}" --query "$$QUERY"
 
 serve: $(READY)
-	@$(list_known) > /dev/null
 	@exec $(ask) --serve $(if $(PORT),--port "$$PORT")
 
 faults: $(READY)

@@ -1,8 +1,17 @@
 # Needs: finished systems. Makes: a list of what can be asked, on standard output, and the file from which
-# `make search` and `make serve` start the same program. Nothing is asked inside a job: Snakemake would hold
-# this folder's lock while the page is served.
+# `make search` and `make serve` start the same program; they run this rule where that file is out of date. Nothing
+# is asked inside a job: Snakemake would hold this folder's lock while the page is served.
 
 from condenser.pipeline.known import Known
+
+
+def read_for_known():
+    """Files of configuration and code, and folders, where another file is a change too."""
+    folders = {"condenser": "py", "workflow_scripts": "py", "rules": "smk", "configs/tables": "yaml"}
+    code = [file for folder, kind in folders.items() for file in ROOT.glob(f"{folder}/**/*.{kind}")]
+    settings = ["config.yaml", "results", *Path("results").glob("*/index.yaml"), *workflow.configfiles]
+    files = [*settings, ROOT / "Snakefile", ROOT / "requirements.lock", *code]
+    return map(str, [*files, *(file.parent for file in code)])
 
 
 rule ask:
@@ -20,6 +29,11 @@ rule ask:
             lengths_of=lengths_file,
             tokenizer_of=tokenizer_file,
             specs=SPECS,
-        ).write(Path(".snakemake", "known.json")),
+        ).write(
+            Path(".snakemake", "known.json"),
+            # of make; without it they are unknown, and the next make writes the file again
+            arguments=[os.environ.get("CONFIG", ""), os.environ.get("MAKE_ARGUMENTS")],
+            files=read_for_known(),
+        ),
     shell:
         "python {params.program:q} --known {params.known:q} 2>&1 | tee {log:q}"

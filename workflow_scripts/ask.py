@@ -1,13 +1,14 @@
 """Ask a finished system a new query: in the terminal, or with --serve on a page in a browser.
 
+    make search QUERY="how to invert a matrix"
     make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="how to invert a matrix"
     make serve
     snakemake --cores 1 ask
 
 Reads what can be asked, which the rule `ask` writes, and of the systems that are asked the collection, the
-model and the embeddings, or the index. Beside what can be asked it keeps the digests of these files; it
-writes nothing else. Without a query it prints what can be asked. The page is served on this machine alone,
-until Ctrl-C.
+model and the embeddings, or the index. Where what can be asked is out of date, the command of --refresh runs
+first. Beside it the program keeps the digests of the files that it opened; it writes nothing else. Without a
+query it prints what can be asked. The page is served on this machine alone, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 from condenser import program
+
+DATASET = "msmarco"
 
 
 def main() -> None:
@@ -26,10 +30,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--known", type=Path, required=True, help="what can be asked, from the rule ask")
+    parser.add_argument("--refresh", help="the command that writes it, where it is out of date")
     parser.add_argument("--overlays", default="", help="CONFIG of make, for commands that are shown")
     parser.add_argument("--make-arguments", default="", help="SNAKEMAKE_ARGS, for commands that are shown")
-    parser.add_argument("--dataset")
-    parser.add_argument("--system")
+    parser.add_argument("--dataset", help=f"else {DATASET}; without a query, all")
+    parser.add_argument("--system", help="else hybrid, or the first one that is ready")
     parser.add_argument("--variant", help="else the configuration's seed and all train queries")
     parser.add_argument("--query", help="at most 1,000 characters")
     parser.add_argument("--depth", type=int, default=10, help="passages shown, at most 100")
@@ -40,8 +45,9 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 
     from condenser.files import sha256_file
+    from condenser.live.searchers import ORIGIN
     from condenser.live.systems import Known, OpenSystems
-    from condenser.pipeline.remembered import Remembered
+    from condenser.pipeline.remembered import Remembered, has_origin
 
     remembered = Remembered(args.known.with_name("asked.digests.json"))
 
@@ -50,8 +56,31 @@ def main() -> None:
         remembered.write()
         return value
 
-    systems = OpenSystems(digest)
-    known = Known(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
+    def read_known(*, anew: bool) -> Known:
+        """What can be asked; what is named must be known."""
+        if anew:
+            done = subprocess.run(
+                ["bash", "-c", args.refresh], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+            )
+            if done.returncode:
+                sys.stderr.buffer.write(done.stderr)
+                sys.exit(done.returncode)
+        known = Known(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
+        if args.system:
+            known.asked(dataset, args.system, args.variant)
+        elif args.dataset:
+            known.systems(dataset)
+        return known
+
+    dataset, systems = args.dataset or DATASET, OpenSystems(digest)
+    origin, arguments = args.known.with_suffix(ORIGIN), [args.overlays, args.make_arguments]
+    is_outdated = bool(args.refresh) and not (args.known.is_file() and has_origin(origin, arguments))
+    try:
+        known = read_known(anew=is_outdated)
+    except ValueError:  # an unknown name
+        if is_outdated or not args.refresh:
+            raise
+        known = read_known(anew=True)
     if args.serve:
         from condenser.live.server import listen, serve
 
@@ -59,20 +88,20 @@ def main() -> None:
             print(f"Two systems side by side: {address} (Ctrl-C ends it)", flush=True)
 
         serve(known, listen(args.port), on_start=started, systems=systems)
-    elif args.query is None:
+    elif not args.query:
         from condenser.live.terminal import shown_systems
 
-        print("\n".join(map(program.printable, shown_systems(known))))
+        datasets = [args.dataset] if args.dataset else known.datasets()
+        print("\n".join(map(program.printable, shown_systems(known, datasets))))
     else:
         from condenser.live.terminal import shown_answer
 
-        if not args.dataset or not args.system:
-            parser.error("a query needs --dataset and --system")
-        asked = known.asked(args.dataset, args.system, args.variant or None)
+        asked = known.asked(dataset, args.system, args.variant) if args.system else known.usual(dataset)
         answer = systems.answer(asked, args.query, args.depth)
         lines = shown_answer(asked, answer, columns=shutil.get_terminal_size().columns)
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
-        print("\n".join(map(program.printable, lines)))
+        print("\n".join(map(program.printable, lines)), flush=True)
+        os._exit(0)  # to let go of PyTorch and Java piece by piece takes half a second
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from condenser.live.systems import Answer, Asked, Known
+from condenser.live.systems import USUAL, Answer, Asked, Known
 
 _TEXT_LINES = 2
 
@@ -77,17 +77,22 @@ def shown_answer(asked: Asked, answer: Answer, *, columns: int) -> Iterator[str]
     yield from (f"note: {note}" for note in answer.notes)
 
 
-def shown_systems(known: Known) -> Iterator[str]:
-    """A line for each system that can be asked, and what makes the others."""
-    for dataset in known.datasets():
-        yield f"{dataset}:"
-        for system, variants in known.systems(dataset).items():
-            for variant in variants:
-                asked = known.asked(dataset, system, variant)
-                if asked.error:
-                    state = asked.error
-                elif asked.missing():
-                    state = f"not made yet: {asked.command}"
-                else:
-                    state = f"out of date: {asked.reasons[0]}" if asked.reasons else "ready"
-                yield f"  {system} {variant}: {state}"
+def shown_systems(known: Known, datasets: Iterable[str]) -> Iterator[str]:
+    """A line for each system that can be asked now, with its command; then one for each other."""
+    asked = [
+        known.asked(dataset, system, variant)
+        for dataset in datasets
+        for system, variants in known.systems(dataset).items()
+        for variant in variants
+    ]
+    asked.sort(key=lambda one: one.system != USUAL)
+    if ready := [one for one in asked if one.state() is None]:
+        yield "Ask one of these:"
+    for one in ready:
+        outdated = f"  # out of date: {one.reasons[0]}" if one.reasons else ""
+        yield f"  {known.question(one)}{outdated}"
+    if len(ready) < len(asked):
+        yield "Not made yet:"
+    for one in asked:
+        if one.state() is not None:
+            yield f"  {one.name}: {one.error or one.command}"

@@ -7,7 +7,7 @@ The workflow writes it to a file (rule `ask`), and the program `ask` answers que
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,9 @@ from condenser.blocks import Config
 from condenser.data import sources
 from condenser.experiment.tables import table_rows
 from condenser.files import write_json
-from condenser.live.searchers import FOLDER
+from condenser.live.searchers import FOLDER, ORIGIN
 from condenser.pipeline.freshness import Freshness
+from condenser.pipeline.remembered import note_origin
 from condenser.pipeline.specs import Specs
 from condenser.settings import AUTO, plain
 
@@ -34,6 +35,7 @@ class Known:
         encoder_of: the weights of the encoder of a data set's system and variant.
         lengths_of: how long the texts of a data set are, by the tokenizer of a model.
         tokenizer_of: the tokenizer by which a model reads a data set, in the folder of its checkpoint.
+        consulted: the files on which it depends, whether they are there or not.
     """
 
     config: Config
@@ -43,15 +45,21 @@ class Known:
     tokenizer_of: Callable[[str, str], str]
     specs: Specs
     freshness: Freshness = field(default_factory=Freshness)
+    consulted: set[str] = field(default_factory=set)
 
-    def write(self, file: Path) -> str:
-        """Write what can be asked, by data set and system; gives the file."""
+    def write(self, file: Path, *, arguments: Any, files: Iterable[str]) -> str:
+        """Write what can be asked, by data set and system; gives the file.
+
+        Beside it stands what it was written from, so that the program `ask` knows when it is out of date:
+        `arguments` of make, `files` of configuration and code, and what was consulted.
+        """
         of_datasets = {
             name: self._dataset(name)
             for name, entry in self.config.datasets.items()
             if sources.task(entry) is None  # sentences have no passages
         }
         write_json(file, of_datasets)
+        note_origin(file.with_suffix(ORIGIN), arguments, {*files, *self.consulted})
         return str(file)
 
     def _dataset(self, dataset: str) -> dict[str, Any]:
@@ -68,6 +76,7 @@ class Known:
     def _opens_with(self, dataset: str) -> list[list[str]]:
         """System and variant of each row of the first table that is made, the last row with a model first."""
         config = self.config
+        self.consulted.add(str(self.results / dataset))
         made = (table for table in config.tables if (self.results / dataset / f"{table}.tsv").is_file())
         if (table := next(made, None)) is None:
             return []
@@ -96,8 +105,9 @@ class Known:
             described["files"] = files = self._files(dataset, system, recipe)
         except ValueError as error:
             return {**described, "variants": {usual: {"error": str(error)}}}
-        folders = sorted((self.results / dataset / "systems" / system).glob("*"))
-        made = [folder.name for folder in folders if re.fullmatch(pattern, folder.name)]
+        folder = self.results / dataset / "systems" / system
+        self.consulted.add(str(folder))
+        made = [place.name for place in sorted(folder.glob("*")) if re.fullmatch(pattern, place.name)]
         needed = [file for of_name in files.values() for file in of_name]
         return {
             **described,
@@ -144,7 +154,7 @@ class Known:
             if hasattr(entry, "initial"):
                 described["model"] = self.encoder_of(dataset, system, variant)
                 files.append(described["model"])
-            is_made = all(Path(file).exists() for file in files)
+            is_made = all(self._is_there(Path(file)) for file in files)
             described["reasons"] = self._reasons(files) if is_made else []
         except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
             described["error"] = str(error).removeprefix("error: ")
@@ -155,11 +165,19 @@ class Known:
         specs = self.specs
         makers = (specs.owner(file) for file in files)
         behind = (job for maker in makers if maker for job in specs.jobs_behind(*maker))
+        of_manifests = {specs.manifest(*job): job for job in behind}
+        for manifest in of_manifests.keys() - self.consulted:
+            inputs = specs.inputs(*of_manifests[manifest])
+            self.consulted.update([manifest, *(file for file in inputs if specs.owner(file) is None)])
         return [
             f"{change} ({job[0]})"
-            for manifest, job in {specs.manifest(*job): job for job in behind}.items()
+            for manifest, job in of_manifests.items()
             for change in self.freshness.changes(Path(manifest), [], specs.spec(*job))
         ]
+
+    def _is_there(self, file: Path) -> bool:
+        self.consulted.add(str(file))
+        return file.exists()
 
 
 def _parts(entry: Any) -> list[str]:

@@ -1,13 +1,13 @@
-"""What was computed from a file before, so that a large collection and our own code are read once."""
+"""What was computed from files before, so that a large collection and our own code are read once."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from condenser.files import atomic_write, json_bytes, read_json
+from condenser.files import atomic_write, json_bytes, read_json, write_json
 
 
 class Remembered:
@@ -40,6 +40,24 @@ class Remembered:
             with contextlib.suppress(OSError), atomic_write(self._place, is_synced=False) as opened:
                 opened.write(json_bytes(self._known))  # suppressed: results of others, read but not written
             self._is_changed = False
+
+
+def note_origin(place: Path, arguments: Any, files: Iterable[str]) -> None:
+    """Note what a result was computed from: arguments, and files or folders, which need not exist."""
+    write_json(place, {"arguments": arguments, "states": _states(files)})
+
+
+def has_origin(place: Path, arguments: Any) -> bool:
+    """Whether a result would be computed from the same today as `note_origin` noted."""
+    try:
+        noted = read_json(place)
+    except (OSError, ValueError):
+        return False
+    return bool(noted == {"arguments": arguments, "states": _states(noted["states"])})
+
+
+def _states(files: Iterable[str]) -> dict[str, list[int] | None]:
+    return {file: _state(Path(file)) if Path(file).exists() else None for file in sorted(files)}
 
 
 def _state(file: Path) -> list[int]:

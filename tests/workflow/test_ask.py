@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import re
 import shutil
 import signal
@@ -210,13 +211,26 @@ def test_a_mistake_in_the_terminal_is_one_line(checkout: Path) -> None:
         assert done.stderr.startswith("error: ") and said in done.stderr and done.stderr.count("\n") == 1
 
 
-def test_the_list_names_what_is_ready_and_what_makes_the_rest(checkout: Path) -> None:
-    lines = ask(checkout).stdout.splitlines()
-    for system in SYSTEMS:
-        assert f"  {system} {VARIANT[system]}: ready" in lines
-    (other,) = (line for line in lines[lines.index("tiny:") :] if line.startswith("  mlm-zeroshot "))
+def test_the_list_says_how_to_ask_what_is_ready_and_what_makes_the_rest(checkout: Path) -> None:
+    lines = ask(checkout, "--overlays", "configs/tiny.yaml").stdout.splitlines()
+    ready = [
+        f'  make search DATASET=tiny SYSTEM={name} QUERY="..." CONFIG=configs/tiny.yaml' for name in SYSTEMS
+    ]
+    assert lines[: len(ready) + 2] == ["Ask one of these:", *ready, "Not made yet:"]
+    (other,) = (line for line in lines if line.startswith("  tiny, mlm-zeroshot, untrained: "))
     target = "results/tiny/systems/mlm-zeroshot/untrained/embeddings/collection.{0..1}-of-2.npy"
-    assert other.endswith(f": not made yet: make {target}")
+    assert other.endswith(f": make {target} CONFIG=configs/tiny.yaml")
+
+
+def test_without_a_system_the_first_that_is_ready_is_asked(checkout: Path, known: Known) -> None:
+    done = ask(checkout, "--dataset", "tiny", "--query", "a graph")
+    assert (
+        done.stdout.endswith("ms\n") and "(tiny, cocondenser-round2, seed42)" in done.stdout.splitlines()[0]
+    )
+    with pytest.raises(
+        NotReady, match=r"msmarco: no system can be asked yet\. Make it: make results/msmarco/"
+    ):
+        known.usual("msmarco")
 
 
 def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path) -> None:
@@ -232,23 +246,71 @@ def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path
     assert "rule encode:" in said.stdout and "mlm-zeroshot" in said.stdout
 
 
+def make(root: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """What make does in a checkout, by this Python."""
+    return subprocess.run(
+        ["make", "-f", root / "Makefile", "-o", ".venv/ready", *arguments],
+        cwd=folder, env={**environment(), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
 @pytest.mark.ci
-def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checkout: Path) -> None:
-    made = ["make", "-f", root / "Makefile", "-n", "-o", ".venv/ready", "verify", "search"]
-    options = ["SNAKEMAKE_ARGS=--configfile configs/tiny.yaml"]
-    said = subprocess.run([*made, *options], cwd=checkout, capture_output=True, text=True, check=True).stdout
-    lines = [line.removeprefix("set -f; python -m ") for line in said.splitlines()]
-    verify, ask = (line.split() for line in lines if line.startswith("condenser.pipeline.command_line "))
-    assert "--nolock" in ask
-    lock = checkout / ".snakemake" / "locks" / "0.output.lock"
-    with join_folder(checkout / ".snakemake"):  # as a run that goes on
+def test_a_question_beside_a_run_leaves_the_locks_of_that_run(
+    root: Path, copy_of_golden: Callable[[], Path]
+) -> None:
+    folder = copy_of_golden()
+    lock = folder / ".snakemake" / "locks" / "0.output.lock"
+    with join_folder(folder / ".snakemake"):  # as a run that goes on
         lock.parent.mkdir(exist_ok=True)
         lock.touch()
-        subprocess.run(
-            [sys.executable, "-m", *verify], cwd=checkout, env=environment(), capture_output=True, check=True
-        )
-        assert lock.exists()
-        lock.unlink()
+        for target in ("verify", "search"):
+            done = make(root, folder, target, "SNAKEMAKE_ARGS=--configfile configs/tiny.yaml")
+            assert done.returncode == 0, done.stderr
+            assert lock.exists()
+
+
+@pytest.mark.ci
+def test_snakemake_starts_only_where_what_can_be_asked_is_out_of_date(
+    root: Path, copy_of_golden: Callable[[], Path]
+) -> None:
+    folder = copy_of_golden()
+    known = folder / ".snakemake" / "known.json"
+    search = ["search", "DATASET=tiny", "QUERY=a graph", "DEPTH=1"]
+
+    def asked(*arguments: str) -> tuple[bool, str]:
+        """Whether Snakemake has started, and the answer."""
+        before = known.stat().st_ino if known.exists() else None
+        done = make(root, folder, *search, *arguments)
+        assert done.returncode == 0 and done.stderr == "", done.stderr
+        return known.stat().st_ino != before, done.stdout.splitlines()[0]
+
+    tiny = "CONFIG=configs/tiny.yaml"
+    assert asked(tiny)[0]
+    assert asked(tiny) == asked(tiny, "SYSTEM=cocondenser-round2") == (False, asked(tiny)[1])
+    assert asked("SNAKEMAKE_ARGS=--configfile configs/tiny.yaml")[0] and asked(tiny)[0]
+    with (folder / "configs" / "tiny.yaml").open("a") as config:
+        config.write("\n# edited\n")
+    assert asked(tiny)[0] and not asked(tiny)[0]
+    (folder / "condenser" / "live" / "of_mine.py").touch()
+    assert asked(tiny)[0] and not asked(tiny)[0]
+    embeddings = folder / "results" / "tiny" / "systems" / "cocondenser-round2" / "seed42" / "embeddings"
+    embeddings.rename(folder / "aside")
+    assert asked(tiny)[0]
+    (folder / "aside").rename(embeddings)
+    assert "cocondenser-round2" in asked(tiny)[1] and not asked(tiny)[0]
+
+
+@pytest.mark.ci
+def test_an_unknown_name_is_looked_up_once_more(root: Path, copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    known = folder / ".snakemake" / "known.json"
+    tiny = ["CONFIG=configs/tiny.yaml", "DATASET=tiny", "QUERY=a graph"]
+    assert make(root, folder, "search", *tiny).returncode == 0
+    known.write_text("{}")  # as if it were of another time
+    assert make(root, folder, "search", *tiny).returncode == 0
+    said = make(root, folder, "search", "SYSTEM=bm52", *tiny).stderr
+    assert said.startswith("error: ") and "Did you mean bm25?" in said
 
 
 def post(address: str, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
