@@ -320,7 +320,7 @@ class Notes(Block):
 
 
 class Audit(Block):
-    """What an audit looks at, and where its findings begin: see docs/using.md."""
+    """What an audit looks at, and where its findings begin: see docs/data.md."""
 
     systems: list[Name]
     judges: list[Name]

@@ -1,6 +1,6 @@
 """Find faults in the data before training: short, cut, repeated and leaked texts, and false negatives.
 
-Nothing is removed. Each finding names ids, a score and what to do; docs/using.md explains the kinds.
+Nothing is removed. Each finding names ids, a score and what to do; docs/data.md explains the kinds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What docs/scaling.md says of another device: the same training but for the rounding of its sums."""
+"""What docs/gpu.md says of another device: the same training but for the rounding of its sums."""
 
 from __future__ import annotations
 
