@@ -44,15 +44,18 @@ export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
 # What a user gives is a text: make expands no dollar sign in it, and the shell takes it from the environment.
-TEXTS := CONFIG QUERY DATASET SYSTEM VARIANT DEPTH PORT AGAINST CORES THREADS CLOCK LONG AUTHORS
-$(foreach name,$(TEXTS),$(if $(value $(name)),$(eval override $(name) := $$(value $(name)))$(eval export $(name))))
+USER_TEXTS := CONFIG QUERY DATASET SYSTEM VARIANT DEPTH PORT AGAINST CORES THREADS CLOCK LONG AUTHORS TEXTS NAME TITLE TEXT
+ifneq ($(origin NAME),command line)
+NAME :=# (WSL names the machine so)
+endif
+$(foreach name,$(USER_TEXTS),$(if $(value $(name)),$(eval override $(name) := $$(value $(name)))$(eval export $(name))))
 export CORES ?= $(shell nproc 2>/dev/null || echo 2)
 
 # The overlays of CONFIG are checked, then read by Snakemake. (An option follows them: Snakemake would take a target
 # for one more.)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
-.PHONY: help setup test test-ci test-weekly lint report verify search serve faults bench peers gpu parity FORCE
+.PHONY: help setup test test-ci test-weekly lint report verify index search serve faults bench peers gpu parity FORCE
 .DEFAULT_GOAL := help
 
 # The comment at the top of this file, which ends at its first empty line.
@@ -125,9 +128,17 @@ verify: $(READY)
 # What can be asked is written by Snakemake, which knows the configuration. The program answers; it runs Snakemake
 # where what can be asked is out of date.
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-search serve: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
+index search serve: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known .snakemake/known.json --refresh "$$LIST_KNOWN" \
   --overlays "$$CONFIG" --make-arguments "$$MAKE_ARGUMENTS"
+
+index: $(READY)
+	@[ "$$TEXTS$$DATASET" ] || { echo "error: expected texts to index: TEXTS=../my/folder, or DATASET=mine CONFIG=mine.yaml." >&2; exit 1; }; \
+	files=$$($(ask) --texts "$$TEXTS" --name "$$NAME" --title "$$TITLE" --text "$$TEXT" \
+	  --dataset "$$DATASET" --system "$$SYSTEM" --files) || exit 1; \
+	dataset=$${files#results/}; dataset=$${dataset%%/*}; \
+	($(SNAKEMAKE) --cores "$$CORES" "results/$$dataset/data/collection.jsonl" $(SNAKEMAKE_ARGS)) && \
+	($(SNAKEMAKE) --cores "$$CORES" $$files $(SNAKEMAKE_ARGS)) && echo "Ask it: make search DATASET=$$dataset QUERY=\"...\""
 
 search: $(READY)
 	@exec $(ask) --dataset "$$DATASET" --system "$$SYSTEM" --variant "$$VARIANT" --depth "$${DEPTH:-10}" --query "$$QUERY"

@@ -20,6 +20,12 @@ for table in sorted(Path(workflow.basedir, "configs", "tables").glob("*.yaml")):
     configfile: str(table)
 
 
+# (collections that `make index` took from a user's texts)
+for overlay in sorted(Path("results").glob("*/index.yaml")):
+
+    configfile: str(overlay)
+
+
 include: "rules/snakemake.smk"
 include: "rules/configfiles.smk"
 include: "rules/common.smk"

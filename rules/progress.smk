@@ -103,6 +103,8 @@ class Progress(logging.Handler):
         targets = ", ".join(asked_results())
         self.board = boards.Board(targets, jobs, forecast=self.forecast, clock=time.time)
         self.look_ahead(needed)
+        if (text := hours_of(needed)).startswith("By the plan"):
+            self.say(text.partition(" For this machine")[0])
         self.console = Console(file=self.snakemakes.stream, highlight=False)
         if self.console.is_terminal and not self.console.is_dumb_terminal:
             self.live = Live(
@@ -247,8 +249,8 @@ def hours_of(needed):
     machine = forecasts.nominal_machine(config.compute.device)
     lacking = "".join(f"{lacks}\n" for key, *_, lacks in plans if lacks and key in keys)
     return lacking + (
-        f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} jobs{lacks}, one "
-        "after the other). For this machine, make results/<dataset>/<table>.plan.tsv."
+        f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} job{'s'[: len(keys) > 1]}{lacks}, "
+        "one after the other). For this machine, make results/<dataset>/<table>.plan.tsv."
     )
 
 

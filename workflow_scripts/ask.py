@@ -3,12 +3,14 @@
     make search QUERY="how to invert a matrix"
     make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="how to invert a matrix"
     make serve
+    make index TEXTS=../my/folder
     snakemake --cores 1 ask
 
 Reads what can be asked, which the rule `ask` writes, and of the systems that are asked the collection, the
 model and the embeddings, or the index. Where what can be asked is out of date, the command of --refresh runs
-first. Beside it the program keeps the digests of the files that it opened; it writes nothing else. Without a
-query it prints what can be asked. The page is served on this machine alone, until Ctrl-C.
+first. Beside it the program keeps the digests of the files that it opened. With --texts it writes
+`results/NAME/texts/` and `results/NAME/index.yaml`. Without a query it prints what can be asked. The page is
+served on this machine alone, until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,8 +22,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from condenser import program
+
+if TYPE_CHECKING:
+    from condenser.live.systems import Known
 
 DATASET = "msmarco"
 
@@ -39,6 +45,14 @@ def main() -> None:
     parser.add_argument("--variant", help="else the configuration's seed and all train queries")
     parser.add_argument("--query", help="at most 1,000 characters")
     parser.add_argument("--depth", type=int, default=10, help="passages shown, at most 100")
+    parser.add_argument("--files", action="store_true", help="print the files that a system needs, and end")
+    texts = parser.add_argument_group("texts that become a new collection first")
+    texts.add_argument(
+        "--texts", help="a folder of .txt and .md, or a .jsonl, .csv or .tsv file with a header"
+    )
+    texts.add_argument("--name", default="", help="of the collection; else that of the folder or file")
+    texts.add_argument("--title", default="", help="the column of titles; else found by its name")
+    texts.add_argument("--text", default="", help="the column of texts; else found by its name")
     parser.add_argument("--serve", action="store_true", help="serve the page")
     parser.add_argument("--port", type=int, help="of the page; else 8017, or a free one")
     args = parser.parse_args()
@@ -48,7 +62,7 @@ def main() -> None:
 
     from condenser.files import sha256_file
     from condenser.live.searchers import ORIGIN
-    from condenser.live.systems import Known, OpenSystems
+    from condenser.live.systems import USUAL, Known, OpenSystems
     from condenser.pipeline.remembered import Remembered, has_origin
 
     remembered = Remembered(args.known.with_name("asked.digests.json"))
@@ -83,7 +97,15 @@ def main() -> None:
         if is_outdated or not args.refresh:
             raise
         known = read_known(anew=True)
-    if args.serve:
+    if args.texts:
+        dataset = taken_texts(args, known)
+        known = read_known(anew=True)
+    if args.files:
+        asked = known.asked(dataset, args.system or USUAL, args.variant)
+        if asked.error:
+            raise ValueError(f"{asked.name}: {asked.error}")
+        print(*asked.needed(), sep="\n")
+    elif args.serve:
         from condenser.live.server import listen, serve
 
         def started(address: str) -> None:
@@ -104,6 +126,24 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]  # a terminal that is not UTF-8
         print("\n".join(map(program.printable, lines)), flush=True)
         os._exit(0)  # to let go of PyTorch and Java piece by piece takes half a second
+
+
+def taken_texts(args: argparse.Namespace, known: Known) -> str:
+    """The name of the collection that texts have become; says what was read and what was left out."""
+    from condenser.data.own_texts import described, name_of, write_index_overlay
+
+    source, results = Path(args.texts), Path("results")
+    name = args.name or name_of(source)
+    if name in known.datasets() and not (results / name / "index.yaml").is_file():
+        raise ValueError(f"NAME: {name} is a data set of the configuration. Give another: NAME=my-{name}.")
+    count, left_out = write_index_overlay(
+        source, results, name=name, title=args.title or None, text=args.text or None
+    )
+    megabytes = (results / name / "texts" / "corpus.jsonl").stat().st_size / 1e6
+    print(f"{source}: {count:,} texts, {megabytes:.1f} MB: collection {name}", file=sys.stderr)
+    if left_out:
+        print(f"left out: {described(left_out)}", file=sys.stderr)
+    return name
 
 
 if __name__ == "__main__":

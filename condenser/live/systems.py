@@ -103,11 +103,14 @@ class Asked:
     def name(self) -> str:
         return f"{self.dataset}, {self.system}, {self.variant}"
 
+    def needed(self) -> list[Path]:
+        """The files that it answers with, of its parts too."""
+        own = [*(file for files in self.files.values() for file in files), self.collection, self.doc_ids]
+        return list(dict.fromkeys([*own, *(file for part in self.parts for file in part.needed())]))
+
     def missing(self) -> list[Path]:
-        """The files that are not there, of its parts too."""
-        wanted = [*(file for files in self.files.values() for file in files), self.collection, self.doc_ids]
-        of_parts = (file for part in self.parts for file in part.missing())
-        return [*(file for file in wanted if not file.exists()), *of_parts]
+        """Those of them that are not there."""
+        return [file for file in self.needed() if not file.exists()]
 
     def state(self) -> str | None:
         """Why there is no answer, in a sentence; None if there is one."""

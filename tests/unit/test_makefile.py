@@ -164,6 +164,8 @@ TEXT = "a;touch${IFS}b;$(shell touch c)`touch d`'\"$$x#"
             "<--dataset><{}><--system><{}><--variant><><--depth><10><--query><{}>",
         ),
         ("search SYSTEM=a QUERY=b VARIANT={} DEPTH={}", "<--variant><{}><--depth><{}><--query><b>"),
+        ("index TEXTS={} NAME={} TITLE={} TEXT={}", "Ask it: make search DATASET="),
+        ("index DATASET={}", "Ask it: make search DATASET="),
         ("serve PORT={}", "<--serve><--port><{}>"),
         ("bench THREADS={} CLOCK={}", "<--threads><{}><--clock><{}><--device><cpu>"),
         ("bench LONG={} CORES={}", "<--threads><{}><--clock><wall><--device><auto><--long>"),

@@ -329,6 +329,7 @@ def test_a_key_that_a_file_gives_twice_or_a_program_is_refused_with_its_line(
 def test_make_runs_no_program_that_an_overlay_asks_for(
     root: Path, folder: Path, target: str, option: str
 ) -> None:
+    (folder / "workflow_scripts").symlink_to(root / "workflow_scripts")
     (folder / "mine.yaml").write_text("seed: 1\n")
     (folder / "theirs.yaml").write_text(
         "__use_yte__: true\n__variables__:\n  x: 1\nseed: ?__import__('pathlib').Path('ran').touch() or 42\n"

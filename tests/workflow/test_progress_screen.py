@@ -74,8 +74,8 @@ def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> Non
     shown = [screen for screen in done.screens if "slow: 10" in screen and "Complete" not in screen]
     assert shown, done.raw
     *_, screen = shown
-    profile, *lines = [line.strip() for line in screen.splitlines() if line.strip()]
-    assert "profiles/default" in profile and len(lines) == 6
+    profile, plan, *lines = [line.strip() for line in screen.splitlines() if line.strip()]
+    assert "profiles/default" in profile and "By the plan about" in plan and len(lines) == 6
     assert re.fullmatch(r"slow\.txt   00:\d\d, 1 of 2 jobs done, about 00:\d\d left", lines[0])
     assert re.fullmatch(r"█*░* \d+ %", lines[1])
     assert re.fullmatch(r"slow   00:0\d, about 00:10 left", lines[2])
@@ -83,7 +83,7 @@ def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> Non
     assert re.fullmatch(r"collect_tiny +1 of 1   00:\d\d", lines[4])
     assert lines[5].startswith("slow") and "0 of 1" in lines[5]
     assert re.match(r"2 of 2 jobs done in 00:\d\d", done.screens[-1].splitlines()[-1])
-    assert len(done.screens[-1].splitlines()) == 3  # the profile, the complete log, the end
+    assert len(done.screens[-1].splitlines()) == 4  # the profile, the plan, the complete log, the end
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
 
 
@@ -125,7 +125,7 @@ def test_elsewhere_there_is_a_line_for_each_start_and_end(folder: Path) -> None:
     assert re.fullmatch(r"\S+ finished collect_tiny in 00:\d\d: 1 of 3 jobs done.*", lines[1])
     assert sum("subset tiny n3-seed1" in line for line in lines) == 2
     rest = [line for line in done.stderr.splitlines() if line not in lines]
-    assert len(rest) <= 3, rest  # the profile, the complete log, the end
+    assert len(rest) <= 4, rest  # the profile, the plan, the complete log, the end
     assert re.match(r"3 of 3 jobs done in 00:\d\d", rest[-1])
     # what was left out is in the files
     (log,) = folder.glob(".snakemake/log/*.log")

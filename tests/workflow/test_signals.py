@@ -144,7 +144,7 @@ def test_the_last_line_after_an_interrupt_says_that_the_same_command_resumes(
 def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "checkout")
     words = [sys.executable, "-m", "condenser.pipeline.command_line", *command()[3:]]
-    interrupt = interrupts("profiles/default", gap_s=0, number=1)
+    interrupt = interrupts("By the plan", gap_s=0, number=1)
     done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and done.screens[-1].splitlines()[-1].endswith("interrupted")

@@ -440,6 +440,7 @@ def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.
             "metrics": [tmp_path / f"{system}.json" for system in RESULTS],
         },
         output={"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
+        options={"overlays": [], "searchable": [], "is_tested": False},
     )
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()

@@ -1,0 +1,134 @@
+"""A user's folder or table of texts as a collection: what is read, what is left out, what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from condenser.config import validated
+from condenser.data.own_texts import described, write_index_overlay
+from condenser.settings import merged
+
+
+def rows_of(results: Path, name: str = "mine") -> list[tuple[str, str, str]]:
+    lines = (results / name / "texts" / "corpus.jsonl").read_text().splitlines()
+    return [(row["_id"], row["title"], row["text"]) for row in map(json.loads, lines)]
+
+
+def test_each_text_file_of_a_folder_is_read_and_all_else_is_counted(tmp_path: Path) -> None:
+    texts, results = tmp_path / "texts", tmp_path / "results"
+    (texts / "deep er").mkdir(parents=True)
+    (texts / ".git").mkdir()
+    files = {
+        "salt.md": b"# Salt #\n\nSalt dissolves.\n",
+        "heading.md": b"# Only a heading\n",
+        "deep er/100%.txt": "\ufeffIron rusts.".encode(),
+        "wide.TXT": "Wörter".encode("utf-16"),
+        "empty.txt": b" \n",
+        "latin.txt": "café".encode("latin-1"),
+        "binary.txt": b"a\0b",
+        "paper.pdf": b"%PDF",
+        ".hidden.txt": b"x",
+        ".git/config.txt": b"x",
+    }
+    for name, content in files.items():
+        (texts / name).write_bytes(content)
+    (texts / "link.md").symlink_to("salt.md")
+    (texts / "loop").symlink_to(texts)
+    count, left_out = write_index_overlay(texts, results, name="mine")
+    assert rows_of(results) == [
+        ("heading.md", "heading", "# Only a heading"),
+        ("salt.md", "Salt", "Salt dissolves."),
+        ("wide.TXT", "wide", "Wörter"),
+        ("deep%20er/100%25.txt", "100%", "Iron rusts."),
+    ]
+    assert count == 4 and left_out == {
+        "hidden": [".git", ".hidden.txt"],
+        "binary": ["binary.txt"],
+        "empty": ["empty.txt"],
+        "not in UTF-8": ["latin.txt"],
+        "links": ["link.md", "loop"],
+        "of another kind than .txt and .md": ["paper.pdf"],
+    }
+    assert (
+        described({"links": left_out["links"], "empty": ["a"]}) == "2 links (the first: link.md), 1 empty (a)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'id,Title,Body\n7,T,"two\nlines"\n8,,\n9,U,next\n'),
+        ("a.tsv", "id\ttitle\ttext\n7\tT\ttwo\\nlines\n8\t\t\n9\tU\tnext\n".replace("\\n", " ")),
+        ("a.jsonl", '{"_id": 7, "title": "T", "text": "two lines"}\n\n{"_id": 8, "text": null}\n'
+         '{"_id": 9, "title": "U", "text": "next"}\n'),
+    ],
+)  # fmt: skip
+def test_a_table_gives_a_text_a_row(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).write_text(content)
+    count, left_out = write_index_overlay(tmp_path / name, tmp_path / "results", name="mine")
+    (first, second) = rows_of(tmp_path / "results")
+    assert (first[0], first[1], first[2].split()) == ("7", "T", ["two", "lines"])
+    assert second == ("9", "U", "next")
+    assert count == 2 and [*left_out] == ["empty"]
+
+
+def test_columns_can_be_named_and_rows_without_ids_have_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("headline,story,text\nA,one,no\nB,two,no\n")
+    write_index_overlay(tmp_path / "a.csv", tmp_path / "results", name="mine", title="headline", text="story")
+    assert rows_of(tmp_path / "results") == [("2", "A", "one"), ("3", "B", "two")]
+
+
+def test_long_texts_are_split_and_the_overlay_is_valid(tmp_path: Path, root: Path) -> None:
+    written = yaml.safe_load((root / "config.yaml").read_text())
+    for words, is_split in ((240, False), (241, True)):
+        (tmp_path / "a.jsonl").write_text(json.dumps({"text": "word " * words}))
+        name = f"of-{words}"
+        write_index_overlay(tmp_path / "a.jsonl", tmp_path / "results", name=name)
+        overlay = yaml.safe_load((tmp_path / "results" / name / "index.yaml").read_text())
+        assert ("split" in overlay["datasets"][name]) == is_split
+        validated(merged(written, overlay))
+
+
+def test_the_same_texts_give_the_same_bytes_and_a_name_belongs_to_one_folder(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text(folder)
+    results = tmp_path / "results"
+    kept = []
+    for _ in range(2):
+        write_index_overlay(tmp_path / "a", results, name="mine")
+        kept.append([file.read_bytes() for file in sorted(results.rglob("*.*")) if file.is_file()])
+    assert kept[0] == kept[1]
+    with pytest.raises(ValueError, match=r"expected the texts of .*/a, got those of .*/b"):
+        write_index_overlay(tmp_path / "b", results, name="mine")
+    assert rows_of(results) == [("x.txt", "x", "a")]
+    (results / "other").mkdir()
+    with pytest.raises(ValueError, match="expected no results of this name"):
+        write_index_overlay(tmp_path / "b", results, name="other")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "text,id\na,1\nb\n", r"a\.csv:3: expected a row of csv \(2 columns expected\)"),
+        ("a.tsv", "text\tid\na\t1\n\nb\t1\n", r"a\.tsv:4: expected each id once"),
+        ("a.jsonl", '{"text": "a"}\n[1]\n', r"a\.jsonl:2: expected a row of jsonl"),
+        ("a.csv", "a,b\n1,2\n", r"expected a column text or body or content, got a, b\. Name it: TEXT="),
+        ("a.csv", "text\n", r"expected texts, got none \(it is empty\)"),
+        ("a.csv", "t\xe9xt\n", r"expected UTF-8"),
+        ("a.pdf", "x", r"expected a folder, or a file that ends in \.jsonl, \.csv, \.tsv"),
+        ("missing", None, "expected a folder or a file, found none"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_and_leaves_nothing(
+    tmp_path: Path, name: str, content: str | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(ValueError, match=message):
+        write_index_overlay(tmp_path / name, tmp_path / "results", name="mine")
+    assert not (tmp_path / "results").exists()
