@@ -326,14 +326,14 @@ def picture(frame: pd.DataFrame) -> bytes:
             of_row = gains[gains["dataset"] == dataset].set_index("row")
             start = frame[(frame["dataset"] == dataset) & (frame["row"] == START)]
             level = start[start["measure"] == "nDCG@10"]["mean"].iloc[0]
-            panel.set_title(f"{TITLES.get(dataset, dataset)}: {level:.3f} before training".replace("0.", "."))
+            panel.set_title(f"{TITLES.get(dataset, dataset)}: start {level:.3f}".replace("0.", "."))
             panel.axvline(0, color="#000000", lw=0.8)
             for place, row in enumerate(rows):
                 mean, low, high = of_row.loc[row, ["difference", "low", "high"]].astype(float)
                 colour = "#D55E00" if row in STOCK else "#0072B2"
                 panel.barh(place, mean, color=colour, alpha=0.75)
                 panel.errorbar(mean, place, xerr=[[mean - low], [high - mean]], color="#000000", lw=1)
-        panels[0].set_yticks(range(len(rows)), [DRAWN.get(row, row) for row in rows])
+        panels[0].set_yticks(range(len(rows)), [DRAWN.get(row, row.partition(", b")[0]) for row in rows])
         panels[0].invert_yaxis()
         return drawn
 
