@@ -48,8 +48,11 @@ def tiny(every_row: Path) -> Path:
 
 
 def scores_of(results: Path, system: str, split: str = "dev") -> Scores:
-    """The run of a system, by query and hit; of its own seed if it has one."""
-    variants = ("seed42", "untrained")
+    """The run of a system, by query and hit; of its own seed if it has one.
+
+    Held-out queries are ranked by its twin that never saw them.
+    """
+    variants = ("seed42", "crossfit-seed42", "untrained")
     files = (results / "systems" / system / variant / f"run.{split}.trec" for variant in variants)
     return scores_by_query(next(filter(Path.is_file, files)))
 
@@ -261,7 +264,7 @@ def test_rerankers_sort_the_first_hits_anew_and_an_ensemble_is_their_mean(tiny: 
 
 
 def test_where_no_query_is_held_out_none_is_reranked_and_weights_are_equal(tiny: Path) -> None:
-    assert (tiny / "systems/rerank-backbone/seed42/run.train.held_out.trec").read_bytes() == b""
+    assert (tiny / "systems/rerank-backbone/crossfit-seed42/run.train.held_out.trec").read_bytes() == b""
     assert read_json(tiny / "systems/mixed-backbone/seed42/weights.json")["weights"] == [0.5, 0.5]
 
 
