@@ -25,7 +25,8 @@ def blocks_of(root: Path, heading: str, language: str = "") -> list[str]:
     page = (root / "docs" / "start.md").read_text()
     _, _, journey = page.partition(f"\n## {heading}\n")
     journey = journey.partition("\n## ")[0]
-    return re.findall(rf"^```{language}\n(.*?)^```$", journey, flags=re.M | re.S)
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", journey, flags=re.M | re.S)
+    return [block for name, block in blocks if name == language]
 
 
 def commands_of(root: Path, heading: str) -> list[str]:

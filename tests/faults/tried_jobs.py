@@ -33,7 +33,7 @@ from runs import copied, digests
 
 # The rules of the tiny run; of pre-training, which each objective does in its own way, one for each model.
 JOBS = [
-    "collect_tiny", "checkpoint", "tokens", "query_tokens", "lengths", "held_out", "pretrain condenser",
+    "collect_tiny", "checkpoint", "tokens", "query_tokens", "lengths", "pretrain condenser",
     "pretrain cocondenser", "bm25_index", "bm25_run", "examples", "train", "encode", "encode_queries",
     "search", "merge", "metrics", "table",
 ]  # fmt: skip

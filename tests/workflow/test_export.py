@@ -143,9 +143,9 @@ def assert_four_libraries_rank_as_the_workflow(
             )
             rows = np.argsort(-every, axis=1, kind="stable")[:, :DEPTH]
             scores = np.take_along_axis(every, rows, axis=1)
-        np.testing.assert_allclose(scores, best, atol=TIE, err_msg=name)
+        np.testing.assert_allclose(scores, best, rtol=1e-6, atol=TIE, err_msg=name)
         in_their_order = np.take_along_axis(expected, rows, axis=1)
-        np.testing.assert_allclose(in_their_order, best, atol=TIE, err_msg=name)
+        np.testing.assert_allclose(in_their_order, best, rtol=1e-6, atol=TIE, err_msg=name)
         assert all(len(set(found)) == DEPTH for found in rows.tolist()), name
 
 

@@ -42,6 +42,8 @@ ONE_CELL = {  # of four, and of nine
 # {name} is the key's second part.
 COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *", "late *"}
 JUDGED = {"train * [!d]* *"}  # all but distilled
+# retriever-first has its own epochs and passages, the second rounds their own epochs
+RECIPES = {"*-round1", "condenser-untied", "retriever", "rerank-*"}
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 QUERY_LENGTHS = {"train *", "encode_queries *", "rerank *", "late *", "export *", "audit *"}
@@ -79,10 +81,12 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     # untied has its own
-    "recipes.marco.tied": {f"train * {name} *" for name in ("*-round?", "rerank-*", "distilled")},
+    "recipes.marco.tied": {
+        f"train * {name} *" for name in ("*-round?", "rerank-*", "distilled", "retriever*")
+    },
     "recipes.marco.lengths.query": QUERY_LENGTHS,
     "recipes.marco.lengths.passage": PASSAGE_LENGTHS,
-    "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
+    "recipes.marco.negatives.margin": {"examples * *-round? *", "examples * retriever-first *"},  # fine-tuned
     "recipes.marco.negatives.*": {"examples *", "pseudo_labels *"},
     "recipes.marco.depth.train": {
         *(f"{rule} * {split}" for split in ("train", "practice") for rule in ("bm25_run", "merge")),
@@ -94,10 +98,10 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.held_out.*": {"held_out *"},
     "recipes.marco.epochs_by_size": {"train * n250-*"},
     "recipes.marco.batch_size": JUDGED,  # distilled has its own of these five
-    "recipes.marco.passages_per_query": JUDGED,
+    "recipes.marco.passages_per_query": {f"train * {name} *" for name in {*RECIPES, "*-round2"}},
     "recipes.marco.learning_rate": JUDGED,
-    "recipes.marco.epochs": JUDGED,
-    "recipes.marco.updates*": JUDGED,
+    "recipes.marco.epochs": {f"train * {name} *" for name in RECIPES},
+    "recipes.marco.updates*": {f"train * {name} *" for name in RECIPES},
     "recipes.marco.*": {"train *"},
     "models.backbone.*": {"checkpoint *"},
     "models.adapted.*": {"best_of *"},
@@ -141,8 +145,9 @@ USED_BY: dict[str, set[str]] = {
         "* msmarco table2",
         "figure * loss_curve",
         "table * table3",
-        "table * best",
     },
+    "systems.retriever.label": {"table * best"},
+    "systems.retriever-first.label": set(),
     "systems.*.label": {"* msmarco table2", "figure * loss_curve"},
     "systems.bm25.*": {"bm25_run *"},  # an index of another language is a new job
     "systems.*-zeroshot.initial": {
@@ -248,6 +253,8 @@ VALUES: dict[str, Any] = {
     "systems.mixed-both.of": ["bm25", "rerank-backbone", "rerank-condenser"],
     "systems.mixed-*.of": ["bm25", "rerank-backbone"],
     "systems.backbone-*.initial": "condenser",
+    "systems.retriever*.initial": "condenser",
+    "systems.retriever*.negatives": ["backbone-round1"],
     "systems.rerank-backbone.initial": "condenser",
     "systems.*.initial": "backbone",
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
