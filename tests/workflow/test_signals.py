@@ -75,9 +75,8 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     done = on_terminal(folder, words, then=interrupts("pretrain tiny .* 00:0", gap_s=0.02, number=4))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
-    # jobs that end in this moment may add a line
-    lines = done.screens[-1].splitlines()
-    assert any(line.startswith("Interrupted again: not waiting") for line in lines), done.raw
+    # jobs that end in this moment may add a line, and the screen may be half erased
+    assert "Interrupted again: not waiting" in done.screens[-1], done.raw
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
     resumed = finished(folder, target=MODEL, overlays=["long.yaml"])
     assert "started pretrain" in resumed and "collect_tiny" not in resumed
