@@ -24,8 +24,8 @@ TABLES = (".jsonl", ".csv", ".tsv")
 TEXT_COLUMNS = ("text", "body", "content", "contents", "passage", "abstract", "document", "answer")
 TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject")
 ID_COLUMNS = ("_id", "id", "doc_id", "docid")
-WINDOW = {"words": 120, "stride": 60}  # of the passages of long texts, as docs/using.md advises
-_LONG_WORDS = 240  # texts are split where one has more words
+WINDOW = {"words": 120, "stride": 60}  # ours; of the passages of long texts: docs/data.md
+_LONG_WORDS = 240  # ours; two windows; texts are split where one has more words
 
 LeftOut = dict[str, list[str]]
 """Names of what was left out, by the reason."""
