@@ -56,8 +56,9 @@ def command(
 
 
 def environment() -> dict[str, str]:
-    """The environment of a run: nothing of pytest's own limits on threads."""
-    return {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
+    """The environment of a run from a shell, without pytest's limit on threads and what its own make says."""
+    own = {"OMP_NUM_THREADS", "MAKELEVEL", "MAKEFLAGS", "MFLAGS"}
+    return {key: value for key, value in os.environ.items() if key not in own}
 
 
 def run(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
