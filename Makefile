@@ -15,8 +15,8 @@
 #
 # Check
 #   make verify                         check all results by their manifests; DATASET=mine: only these
-#   make verify AGAINST=<crate.zip>     the same, and compare with the record of another run
-#   make results/msmarco/table2.crate.zip   make such a record, of a table
+#   make verify AGAINST=<record.json>   the same, and compare with the record of another run
+#   make results/msmarco/table2.record.json   make such a record, of a table
 #   make peers                          compare with sentence-transformers (data: configs/peers.yaml)
 #   make bench                          compare the speed with other programs; LONG=1 on a GPU
 #   make gpu                            on a GPU: measure the rates that plans use, then test

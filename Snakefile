@@ -49,7 +49,7 @@ include: "rules/audit.smk"
 include: "rules/export.smk"
 include: "rules/plan.smk"
 include: "rules/report.smk"
-include: "rules/crate.smk"
+include: "rules/record.smk"
 include: "rules/verify.smk"
 include: "rules/ask.smk"
 

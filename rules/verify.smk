@@ -1,6 +1,6 @@
 # Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
-# or where there is nothing to check. The variable DATASET names the one data set to check, AGAINST a crate of
-# another run to compare with. Writes nothing in results/, which may be others' and read-only.
+# or where there is nothing to check. The variable DATASET names the one data set to check, AGAINST the
+# record of another run to compare with. Writes nothing in results/, which may be others' and read-only.
 
 from condenser.pipeline.verify import write_current
 

@@ -173,7 +173,7 @@ TARGETS = [
 ]
 
 OTHER_TARGETS = [  # with these there is a job of every rule
-    *("results/tiny/table2.crate.zip", "results/tiny/table2.plan.H200.tsv", "results/tiny/report.html"),
+    *("results/tiny/table2.record.json", "results/tiny/table2.plan.H200.tsv", "results/tiny/report.html"),
     "results/tiny/systems/encoder-zeroshot/untrained/export/agreement.json",
     "results/official/queries/rest/counts.json",
 ]

@@ -62,7 +62,7 @@ class Freshness:
 
     def _digest(self, file: Path) -> str | None:
         """What its maker says of a result, and the digest of a manifest; None of any other file."""
-        if file.name.endswith(SUFFIX):  # a crate is made from manifests themselves
+        if file.name.endswith(SUFFIX):  # a record is made from manifests themselves
             return sha256_file(file) if file.is_file() else None
         maker = self._maker(file)
         return maker.outputs[file] if maker else None

@@ -459,7 +459,7 @@ _ASKED_FOR = (  # where names stand in the path of a result
     r"results/(?P<dataset>[^/]+)/systems/(?P<system>[^/]+)/(?P<variant>[^/]+)/.*",
     r"results/(?P<dataset>[^/]+)/models/(?P<model>[^/]+)/.*",
     r"results/(?P<dataset>[^/]+)/(?P<figure>[^/]+)\.svg",
-    r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.(?:tsv|crate\.zip)",
+    r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.(?:tsv|record\.json)",
     r"results/(?P<dataset>[^/]+)/.*",
 )
 

@@ -19,7 +19,7 @@ from condenser.data.official import FIRST_SEEN
 from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest, sound_record
 from condenser.pipeline.freshness import Freshness
-from condenser.pipeline.provenance import digest_of
+from condenser.pipeline.record import digest_of
 from condenser.program import printable
 from condenser.progress import track
 
@@ -159,7 +159,7 @@ def verify(results: Path, *, current: Current, dataset: str | None = None) -> tu
 
 
 def results_digest(results: Path, *, dataset: str | None = None) -> str:
-    """One digest of all results, as their sound manifests give it (`provenance.digest_of`)."""
+    """One digest of all results, as their sound manifests give it (`record.digest_of`)."""
     results = Path(os.path.normpath(results))
     files = _of_dataset(_walk(results), results, dataset)
     records = filter(None, map(sound_record, filter(_is_manifest, files)))

@@ -159,7 +159,7 @@ def test_a_stale_result_makes_all_below_stale_though_their_own_specs_are_todays(
 
 
 def test_a_result_made_from_a_manifest_is_stale_when_that_is_written_again(results: Path) -> None:
-    """As a crate is, which holds manifests."""
+    """As a record is, which holds what they say."""
     Manifest(TABLE, spec_of("table"), inputs=[DATA]).write(outputs=["results/d/table2.tsv"], counts={})
     assert check(results) == (3, [])
     write_sealed(DATA, counts={"rows": 2})

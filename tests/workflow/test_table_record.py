@@ -1,4 +1,4 @@
-"""The crate of a table is made from what is there, and tells whether another run gave the same."""
+"""The record of a table is made from what is there, and tells whether another run gave the same."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from pathlib import Path
 import pytest
 from runs import edit, finished, run, started_rules
 
-from condenser.pipeline.provenance import read_record
+from condenser.pipeline.record import read_record
 
-CRATE = "results/tiny/table2.crate.zip"
+RECORD = "results/tiny/table2.record.json"
 
 
 @pytest.mark.ci
-def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
+def test_verify_names_the_first_job_whose_results_differ_from_a_record(
     copy_of_golden: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copy_of_golden()
-    said = finished(folder, target=CRATE)
-    assert started_rules(said) == {"crate"}
-    assert started_rules(finished(folder, target=CRATE)) == set()
+    said = finished(folder, target=RECORD)
+    assert started_rules(said) == {"record"}
+    assert started_rules(finished(folder, target=RECORD)) == set()
     table = folder / "results/tiny/table2.tsv"
     table.unlink()
     Path(f"{table}.manifest.json").unlink()
     assert started_rules(finished(folder)) == {"table"}
-    assert started_rules(finished(folder, target=CRATE)) == {"crate"}  # a manifest in it has other times
-    record = read_record(folder / CRATE)
-    assert f"{len(record['jobs'])} jobs, digest of the run {record['digest']}" in said
+    assert started_rules(finished(folder, target=RECORD)) == {"record"}  # a manifest in it has other times
+    record = read_record(folder / RECORD)
+    assert f"{len(record['jobs'])} jobs, digest of all results {record['digest']}" in said
     assert [job["rule"] for job in record["jobs"]][-1] == "table"
-    crate = (folder / CRATE).rename(tmp_path / "of another machine.zip")
-    (folder / f"{CRATE}.manifest.json").unlink()
+    moved = (folder / RECORD).rename(tmp_path / "of another machine.json")
+    (folder / f"{RECORD}.manifest.json").unlink()
 
-    monkeypatch.setenv("AGAINST", str(crate))
+    monkeypatch.setenv("AGAINST", str(moved))
     said = finished(folder, target="verify")
     assert (
         f" of {len(record['jobs'])} jobs compared, all with the same results; digest {record['digest']}"
@@ -45,7 +45,7 @@ def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
     differs = run(folder, target="verify")
     assert differs.returncode != 0
     assert re.search(
-        rf"^{re.escape(str(crate))}: the first job with other results is "
+        rf"^{re.escape(str(moved))}: the first job with other results is "
         r"table tiny table2: results/tiny/table2\.tsv has other bytes$",
         differs.stdout,
         re.MULTILINE,
