@@ -142,7 +142,7 @@ def taken_texts(args: argparse.Namespace, known: Known) -> str:
     megabytes = (results / name / "texts" / "corpus.jsonl").stat().st_size / 1e6
     print(f"{source}: {count:,} texts, {megabytes:.1f} MB: collection {name}", file=sys.stderr)
     if left_out:
-        print(f"left out: {described(left_out)}", file=sys.stderr)
+        print(f"left out: {program.printable(described(left_out))}", file=sys.stderr)
     return name
 
 

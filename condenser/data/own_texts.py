@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from condenser.data.parsing import MAX_PASSAGE_CHARACTERS
+from condenser.data.parsing import MAX_ID_BYTES, MAX_PASSAGE_CHARACTERS, Unfit, check_passage
+from condenser.data.records import Passage
 from condenser.files import atomic_write, read_json, write_json
 
 SUFFIXES = (".txt", ".md")
@@ -106,47 +107,62 @@ def name_of(source: Path) -> str:
 
 
 def described(left_out: LeftOut) -> str:
-    """What was left out, in words.
+    """What was left out, in words; of each reason the first name, at most 200 characters of it.
 
     >>> described({"empty": ["a.txt"], "hidden": [".git", ".env"]})
     '1 empty (a.txt), 2 hidden (the first: .git)'
     """
     return ", ".join(
-        f"{len(names):,} {reason} ({'the first: ' if len(names) > 1 else ''}{names[0]})"
+        f"{len(names):,} {reason} ({'the first: ' if len(names) > 1 else ''}{names[0]:.200})"
         for reason, names in left_out.items()
     )
 
 
 def folder_texts(folder: Path, left_out: LeftOut) -> Iterator[OwnText]:
     """The texts of a folder, then those of the folders in it, each in order of their names."""
-    for above, folders, files in os.walk(folder):
-        for name in sorted([*folders, *files]):
-            path = Path(above, name)
-            place = path.relative_to(folder).as_posix()
-            is_folder = name in folders
-            if is_folder and not name.startswith(".") and not path.is_symlink():
-                continue  # it follows
-            reason = None if is_folder else "of another kind than .txt and .md"
-            if name.startswith("."):
+    waiting = [folder]
+    while waiting:
+        above = waiting.pop()
+        try:
+            with os.scandir(above) as scanned:
+                entries = sorted(scanned, key=lambda entry: entry.name)
+        except OSError:
+            left_out.setdefault("unreadable", []).append(above.relative_to(folder).as_posix())
+            continue
+        folders: list[Path] = []
+        for entry in entries:
+            path = Path(entry.path)
+            content = reason = ""
+            if entry.name.startswith("."):
                 reason = "hidden"
-            elif path.is_symlink():
+            elif entry.is_symlink():
                 reason = "links"
-            elif path.suffix.lower() in SUFFIXES:
+            elif entry.is_dir():
+                folders.append(path)
+                continue
+            elif path.suffix.lower() not in SUFFIXES or not entry.is_file():
+                reason = "of another kind than .txt and .md"
+            else:
                 content, reason = _content(path)
-                if not reason:
-                    yield OwnText(_id_of(place), *_titled(content, path))
+            place = path.relative_to(folder).as_posix()
+            text_id = _id_of(place)
+            if not reason and len(text_id.encode()) > MAX_ID_BYTES:
+                reason = f"with a path longer than {MAX_ID_BYTES} bytes"
             if reason:
                 left_out.setdefault(reason, []).append(place)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
+            else:
+                yield OwnText(text_id, *_titled(content, path))
+        waiting += reversed(folders)
 
 
 def _id_of(place: str) -> str:
-    """A path as an id, which has no white space: TREC's files are divided by it.
+    """A path as an id, without white space, control characters and bytes that are no UTF-8.
 
-    >>> _id_of("my notes/100%.txt")
-    'my%20notes/100%25.txt'
+    >>> _id_of("my notes/100%.txt"), _id_of(os.fsdecode(b"caf\\xe9.txt"))
+    ('my%20notes/100%25.txt', 'caf%E9.txt')
     """
-    return re.sub(r"[\s%]", lambda one: quote(one[0]), place)
+    unfit = r"[\s%\x00-\x1f\x7f\ufeff\udc80-\udcff]"
+    return re.sub(unfit, lambda found: quote(os.fsencode(found[0])), place)
 
 
 def _content(path: Path) -> tuple[str, str]:
@@ -176,7 +192,7 @@ def _titled(content: str, path: Path) -> tuple[str, str]:
         and rest.strip()
     ):
         return heading[1], rest.strip()
-    return path.stem, content.strip()
+    return os.fsencode(path.stem).decode(errors="replace"), content.strip()
 
 
 def table_texts(file: Path, left_out: LeftOut, title: str | None, text: str | None) -> Iterator[OwnText]:
@@ -203,6 +219,10 @@ def table_texts(file: Path, left_out: LeftOut, title: str | None, text: str | No
             left_out.setdefault("empty", []).append(f"line {line}")
             continue
         text_id = values["id"] or str(line)
+        try:
+            check_passage(Passage(text_id, values["title"], values["text"]))
+        except Unfit as unfit:
+            raise unfit.at(str(file), line) from None
         if text_id in seen:
             raise ValueError(
                 f"{file}:{line}: expected each id once, got {text_id!r:.80} again. Correct the file."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,36 @@ def test_each_text_file_of_a_folder_is_read_and_all_else_is_counted(tmp_path: Pa
     assert (
         described({"links": left_out["links"], "empty": ["a"]}) == "2 links (the first: link.md), 1 empty (a)"
     )
+
+
+def test_odd_names_and_places_are_read_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = tmp_path / "texts"
+    for folder in ("a", "b", "b/c"):
+        (texts / folder).mkdir(parents=True)
+        (texts / folder / "x.txt").write_text(folder)
+    Path(os.fsdecode(bytes(texts) + b"/caf\xe9.txt")).write_text("not named in UTF-8")
+    (texts / "a" / "\x1b[31m.txt").write_text("its name steers a terminal")
+    os.mkfifo(texts / "pipe.txt")  # to read it would wait for ever
+    monkeypatch.chdir(texts)
+    for level in range(20):  # at last the path is longer than Linux takes
+        Path("z" * 250).mkdir()
+        os.chdir("z" * 250)
+        if level == 2:
+            Path("deep.txt").write_text("its id would be too long")
+    count, left_out = write_index_overlay(texts, tmp_path / "results", name="mine")
+    assert rows_of(tmp_path / "results") == [
+        ("caf%E9.txt", "caf\ufffd", "not named in UTF-8"),
+        ("a/%1B[31m.txt", "\x1b[31m", "its name steers a terminal"),
+        ("a/x.txt", "x", "a"),
+        ("b/x.txt", "x", "b"),
+        ("b/c/x.txt", "x", "b/c"),
+    ]
+    (too_long,) = left_out.pop("unreadable")
+    assert count == 5 and left_out == {
+        "of another kind than .txt and .md": ["pipe.txt"],
+        "with a path longer than 512 bytes": [f"{'/'.join(['z' * 250] * 3)}/deep.txt"],
+    }
+    assert described({"unreadable": [too_long]}) == f"1 unreadable ({too_long[:200]})"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +148,8 @@ def test_the_same_texts_give_the_same_bytes_and_a_name_belongs_to_one_folder(tmp
         ("a.csv", "text,id\na,1\nb\n", r"a\.csv:3: expected a row of csv \(2 columns expected\)"),
         ("a.tsv", "text\tid\na\t1\n\nb\t1\n", r"a\.tsv:4: expected each id once"),
         ("a.jsonl", '{"text": "a"}\n[1]\n', r"a\.jsonl:2: expected a row of jsonl"),
+        ("a.jsonl", '{"text": "a"}\n{"text": "\\ud800"}\n', r"a\.jsonl:2: expected a passage text in valid"),
+        ("a.csv", "id,text\na b,x\n", r"a\.csv:2: expected a passage id without white space, got 'a b'"),
         ("a.csv", "a,b\n1,2\n", r"expected a column text or body or content, got a, b\. Name it: TEXT="),
         ("a.csv", "text\n", r"expected texts, got none \(it is empty\)"),
         ("a.csv", "t\xe9xt\n", r"expected UTF-8"),
