@@ -2,9 +2,9 @@
 
 import functools
 import os
-import shlex
 from pathlib import Path
 
+from condenser.commands import make_command
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline import specs
 from condenser.report.state import write_state
@@ -91,25 +91,17 @@ def searching():
 
 def could_be_made(dataset):
     """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
-    overlays = shlex.join(overlay_files())
+    overlays = " ".join(overlay_files())
     found = []
-    # workflow.cores fails where Snakemake needs none, as for --report
-    cores = workflow.resource_settings.cores or 1
     for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
         for name in getattr(config, f"{noun}s"):
             target = f"results/{dataset}/{name}.{ending}"
-            command = f"snakemake --cores {cores} {target}"
             try:
                 reason = SPECS.jobs_behind(*owner_of(target)) and None
             except (LookupError, ValueError, SystemExit) as error:
                 reason = str(error).removeprefix("error: ")
-            found.append(
-                {
-                    "target": target,
-                    "command": command + (f" --configfile {overlays}" if overlays else ""),
-                    "reason": reason,
-                }
-            )
+            command = make_command(target, overlays=overlays)
+            found.append({"target": target, "command": command, "reason": reason})
     return found
 
 

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from condenser.commands import search_command
+
 
 def conclusion(
     tests: Iterable[Mapping[Any, Any]],
@@ -65,9 +67,8 @@ def conclusion(
     row = next(row for row, known in zip(rows, names, strict=True) if best in known)
     if row["system"] not in searchable:
         return answer, ""
-    variant = "" if row["variants"][0] == "untrained" else f" VARIANT={row['variants'][0]}"
-    given = f' CONFIG="{" ".join(overlays)}"' if overlays else ""
-    return answer, f'make search DATASET={dataset} SYSTEM={row["system"]}{variant} QUERY="..."{given}'
+    variant = "" if row["variants"][0] == "untrained" else row["variants"][0]
+    return answer, search_command(dataset, row["system"], variant, overlays=" ".join(overlays))
 
 
 def _likely_found(tests: Sequence[Mapping[Any, Any]]) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from condenser.commands import search_command
 from condenser.data.canonical import count_judged
 from condenser.evaluate.columns import Column, Place
 from condenser.evaluate.comparisons import Measured, Metrics, align_columns, seeds_of, written_p_value
@@ -335,12 +336,11 @@ def describe_unmeasured(
     if not systems:
         return made_line
     *others, last = dict.fromkeys(systems)
-    given = f' CONFIG="{" ".join(overlays)}"' if overlays else ""
     return "\n".join(
         [
             made_line,
             f"To search{f' (SYSTEM may also be {_listed(others)})' if others else ''}:",
-            f'  make search DATASET={dataset} SYSTEM={last} QUERY="..."{given}',
+            f"  {search_command(dataset, last, overlays=' '.join(overlays))}",
         ]
     )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from condenser import kinds
+from condenser.commands import make_command, search_command
 from condenser.data.records import ScoredDoc
 from condenser.files import read_json, sha256_file
 from condenser.live.searchers import FOLDER, QUERY_ID, Found, sound_manifest
@@ -133,8 +133,7 @@ class Known:
         """
         self._datasets: dict[str, Any] = read_json(file)
         self._written_ns = file.stat().st_mtime_ns
-        given = {"CONFIG": overlays, "SNAKEMAKE_ARGS": make_arguments}.items()
-        self._given = "".join(f" {name}={shlex.quote(text)}" for name, text in given if text.strip())
+        self._given = {"overlays": overlays, "arguments": make_arguments}
 
     def datasets(self) -> list[str]:
         """The data sets, in the order of the configuration's names."""
@@ -168,8 +167,8 @@ class Known:
     def question(self, asked: Asked) -> str:
         """The command of make that asks a system."""
         is_usual = asked.variant == self._datasets[asked.dataset]["systems"][asked.system]["variant"]
-        variant = "" if is_usual else f" VARIANT={asked.variant}"
-        return f'make search DATASET={asked.dataset} SYSTEM={asked.system}{variant} QUERY="..."{self._given}'
+        variant = "" if is_usual else asked.variant
+        return search_command(asked.dataset, asked.system, variant, **self._given)
 
     def _dataset(self, dataset: str) -> dict[str, Any]:
         overlay = "If an overlay names it, give that too: CONFIG=mine.yaml."
@@ -229,7 +228,7 @@ class Known:
         targets = list(dict.fromkeys(self._targets(dataset, system, variant)))
         if not targets:
             return ""
-        return f"make {' '.join(targets)}{self._given}"
+        return make_command(" ".join(targets), **self._given)
 
     def _targets(self, dataset: str, system: str, variant: str) -> list[str]:
         entry = self._datasets[dataset]["systems"][system]

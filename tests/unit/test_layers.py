@@ -11,7 +11,7 @@ from source_code import imports, imports_at_once, tree_of
 
 # The ground, from below: each may import those before it.
 GROUND = [
-    *("settings", "blocks", "kinds", "files", "encoders", "progress"),
+    *("settings", "blocks", "kinds", "files", "encoders", "progress", "commands"),
     *("program", "shards", "manifest", "job"),
 ]
 # What each other room may import besides, in all of a file, and in its functions alone.

@@ -49,7 +49,7 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     text = (folder / REPORT).read_text()
     for row in rows_of(folder / "results/tiny/table2.tsv"):
         assert row["method"] in text and row["MRR@10"] in text and row["R@1000_high"] in text
-    command = "snakemake --cores 1 results/tiny/table2.tests.tsv --configfile configs/tiny.yaml"
+    command = "make results/tiny/table2.tests.tsv CONFIG=configs/tiny.yaml"
     assert command in text
     manifest = read_json(folder / f"{REPORT}.manifest.json")
     counts = manifest["counts"]
@@ -108,4 +108,4 @@ def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None
     assert started_rules(finished(folder, target=REPORT, cores=1)) == {"report"}
     text = (folder / REPORT).read_text()
     assert "Nothing has been measured yet" in text
-    assert "snakemake --cores 1 results/tiny/table2.tsv --configfile configs/tiny.yaml" in text
+    assert "make results/tiny/table2.tsv CONFIG=configs/tiny.yaml" in text

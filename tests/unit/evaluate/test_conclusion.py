@@ -87,7 +87,7 @@ def test_the_sentences_are_right_in_odd_tables(tests: list[dict[str, str]], expe
     [
         ("BM25", [], 'make search DATASET=mine SYSTEM=bm25 QUERY="..."'),
         ("Ours, 250 train queries", ["a.yaml", "b.yaml"],
-         'make search DATASET=mine SYSTEM=ours VARIANT=n250-seed1 QUERY="..." CONFIG="a.yaml b.yaml"'),
+         """make search DATASET=mine SYSTEM=ours VARIANT=n250-seed1 QUERY="..." CONFIG='a.yaml b.yaml'"""),
         ("Ours, all train queries", [], 'make search DATASET=mine SYSTEM=ours VARIANT=seed1 QUERY="..."'),
         ("Other, small", [], ""),  # nothing searches with it
     ],

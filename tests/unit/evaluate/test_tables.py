@@ -15,7 +15,13 @@ from job_files import do
 from condenser.evaluate import published
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Metrics, make_comparisons, measure_columns
-from condenser.evaluate.tables import evaluation_sets, make_table, render_table, write_table
+from condenser.evaluate.tables import (
+    describe_unmeasured,
+    evaluation_sets,
+    make_table,
+    render_table,
+    write_table,
+)
 from condenser.files import read_json, write_json
 
 RESULTS: dict[Any, Sequence[float]] = {  # of the systems: MRR@10 and R@1000
@@ -493,3 +499,15 @@ def test_published_figures_stand_in_the_official_columns_alone() -> None:
     theirs = table[table["origin"] == "published"]
     assert theirs["MRR@10"].isna().all() and theirs["dl19/nDCG@10"].notna().all()
     assert "RocketQA, no external data" not in theirs["method"].tolist()  # has no figure for DL 2019
+
+
+def test_a_table_without_judged_queries_says_what_it_made_and_how_to_search() -> None:
+    files = [Path("results/mine/models/adapted/model.safetensors"), Path("results/mine/bm25/index")]
+    made_line = "Made: results/mine/models/adapted, results/mine/bm25/index."
+    names = {"dataset": "mine", "overlays": ["mine.yaml"]}
+    assert describe_unmeasured(files, [], **names) == made_line
+    assert describe_unmeasured(files, ["bm25", "late", "bm25", "hybrid"], **names).splitlines() == [
+        made_line,
+        "To search (SYSTEM may also be bm25 or late):",
+        '  make search DATASET=mine SYSTEM=hybrid QUERY="..." CONFIG=mine.yaml',
+    ]

@@ -171,7 +171,7 @@ def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
     assert not re.search(marks, found.text) and len(found.data["systems"]) == 2
     answer = '"System A" has the highest MRR@10 (1.000) and is significantly better than "B" (+.250).'
     assert answer in found.text and "is likely to be found is .100. To search with it:" in found.text
-    assert 'make search DATASET=small SYSTEM=A VARIANT=seed1 QUERY="..." CONFIG="mine.yaml"' in found.text
+    assert 'make search DATASET=small SYSTEM=A VARIANT=seed1 QUERY="..." CONFIG=mine.yaml' in found.text
 
     measured = read_json(metrics)  # measured again, with other bytes, and the table made of it
     write_json(metrics, {**measured, "note": "other"})
