@@ -313,7 +313,7 @@ def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str]
         )
     if measured[_START].notna().any():
         lines.append(
-            f"than start: by {_measures_of(frame)[0]}, against the row of the untouched model that the row's "
+            f"vs start: by {_measures_of(frame)[0]}, against the row of the untouched model that the row's "
             "training started from."
         )
     if worse := measured.loc[measured[_START] == "worse", "method"].unique().tolist():
@@ -376,7 +376,7 @@ def _screen(
     if several_backbones:
         columns["backbone"] = frame["backbone"]
     if frame[_START].notna().any():
-        columns["than start"] = frame[_START].replace({"worse": "WORSE"})
+        columns["vs start"] = frame[_START].replace({"worse": "WORSE"})
     return {
         header: ["-" if pd.isna(value) else str(value) for value in values]
         for header, values in columns.items()
