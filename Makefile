@@ -130,7 +130,7 @@ verify: $(READY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
 index search serve: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known .snakemake/known.json --refresh "$$LIST_KNOWN" \
-  --overlays "$$CONFIG" --make-arguments "$$MAKE_ARGUMENTS"
+  --overlays "$$CONFIG" --make-arguments="$$MAKE_ARGUMENTS"
 
 index: $(READY)
 	@[ "$$TEXTS$$DATASET" ] || { echo "error: expected texts to index: TEXTS=../my/folder, or DATASET=mine CONFIG=mine.yaml." >&2; exit 1; }; \

@@ -1,20 +1,18 @@
-# What Snakemake does otherwise than this workflow needs, each with the reason; tests/workflow tests it. Six of its
-# methods are replaced (four decide what is out of date); the rest is done by its log, its hooks and signals.
+# What Snakemake does otherwise than this workflow needs, each with the reason; tests/workflow tests it. Three of its
+# methods are replaced, which decide what is out of date; the rest is done by its settings, its log, its hooks and
+# signals.
 
 import _thread
-import functools
+import asyncio
 import os
 import re
 import signal
-import sys
 import threading
 from pathlib import Path
 
-from snakemake.dag import DAG
 from snakemake.io import _IOFile
-from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
-from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake.settings.types import RerunTrigger
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.pipeline import freshness
@@ -22,7 +20,8 @@ from condenser.pipeline import freshness
 
 # Whatever the rerun-triggers are, Snakemake compares modification times of inputs above 1 MB and of folders:
 # a touch or a copy would repeat days of work. Specs decide here, so no file counts as newer. (Marking inputs
-# as ancient does not work: a job above that runs would then hide a changed param of the job itself.)
+# as ancient does not work: a job above that runs would then hide a changed param of the job itself.) Needed until
+# snakemake/snakemake#2328 is closed.
 async def never_newer(file, time):
     return False
 
@@ -31,7 +30,8 @@ _IOFile.is_newer = never_newer
 
 
 # Snakemake knows the params of a result from .snakemake/ alone. Where that folder is lost, or speaks of
-# another result that lay in the same place, no edit would rerun anything. So the manifests decide.
+# another result that lay in the same place, no edit would rerun anything. So the manifests decide. Needed until
+# snakemake/snakemake#2210 is closed, and its records can be written by a workflow.
 class Changes(ParamsChange):
     def __str__(self):
         return ", ".join(sorted(self.only_new))
@@ -71,53 +71,19 @@ def params_changed(persistence, job, file=None, snakemakes=PersistenceBase.param
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
-# The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
-# checkout or the user's files move.
-def input_changed(persistence, job, file=None, snakemakes=PersistenceBase.input_changed):
-    if manifest_of_job(job) is None:
-        return snakemakes(persistence, job, file=file)
-    return [] if file is None else False
-
-
 FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
-PersistenceBase.input_changed = input_changed
 
+# The spec also tells what the inputs are made by, and of which code. (Snakemake compares their paths, which change
+# where the checkout or the user's files move.)
+if workflow.dag_settings:
+    workflow.dag_settings.rerun_triggers &= {RerunTrigger.PARAMS, RerunTrigger.SOFTWARE_ENV}
 
-# A priority of a rule is that of all its jobs. But an encoding that a training waits for should come before one
-# that is only measured (some 45 s of the default's table on two cores): so a job's priority is the number of jobs
-# in the longest chain from it to a target.
-def longest_chain_first(dag, snakemakes=DAG.update_priority):
-    snakemakes(dag)
-
-    @functools.cache
-    def chain(job):
-        return 1 + max(map(chain, filter(dag.needrun, dag.depending[job])), default=0)
-
-    for job in dag.needrun_jobs():
-        if dag.priority(job) != Job.HIGHEST_PRIORITY:  # --prioritize
-            dag._priority[job] = chain(job)
-
-
-DAG.update_priority = longest_chain_first
-
-
-# After each look at the ready jobs Snakemake plans another one, in case its limit of jobs a second held some back. Each
-# job that ends adds a look a second in this way, until the run is over: after 81 jobs the looks took 17 % of a core.
-# One that waits is enough.
-def look_again(scheduler, delay):
-    def look():
-        LOOKS.discard(delay)
-        scheduler._open_jobs.release()
-
-    if delay not in LOOKS:
-        LOOKS.add(delay)
-        threading.Timer(delay, look).start()
-
-
-LOOKS = set()  # the delays of those that wait
-JobScheduler._schedule_reevalutation = look_again
+# By default 100 jobs may start a second. For each job that ends, Snakemake then looks at the ready ones once more every
+# second until the run is over: after 81 jobs that took 17 % of a core. Here no more jobs start than there are cores.
+if workflow.local_exec and workflow.scheduling_settings:
+    workflow.scheduling_settings.max_jobs_per_timespan = None
 
 
 # What Snakemake logs, in this workflow's words. Of a failed job it prints the command and the spec, longer than a
@@ -190,7 +156,7 @@ def say_what_changed():
             logger.info(
                 "\n    ".join(["Fetched from the network (address: where to put it instead):", *lines])
             )
-        logger.info(hours_of(needed))
+        logger.info(hours_of(needed, costs.forecast_of(planned_jobs(needed), MACHINE)[0]))
 
 
 def accept(rule_name, wildcards):
@@ -222,35 +188,23 @@ def take_signals():
 
 
 def interrupt(*_):
+    if asyncio._get_running_loop() is not None:  # whose end, in its midst, would be a traceback
+        threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return
     signal.signal(signal.SIGINT, end_at_once)
-    boards_shown = (board for handler in logger.handlers if (board := getattr(handler, "board", None)))
-    done = [board.summary().partition(",")[0] for board in boards_shown]
+    shown = (handler for handler in logger.handlers if hasattr(handler, "needed"))
+    done = [handler.summary().partition(",")[0] for handler in shown if handler.needed is not None]
     STOPPED.append(f"{': '.join(['Stopped', *done])}. The same command resumes.")
     raise KeyboardInterrupt
 
 
 def end_at_once(*_):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The interrupted code may hold a lock of the screen: it goes on, and another thread ends it. (An interrupt
-    # between taking a lock and the block that frees it leaves it taken: then without the screen.)
-    threading.Thread(target=end_with_last_words, daemon=True).start()
-    threading.Timer(5, end_without_the_screen).start()
+    os.write(2, f"\n{LAST_WORDS}\n".encode())
+    os._exit(130)
 
 
 LAST_WORDS = "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
-
-
-def end_with_last_words():
-    logger.warning(LAST_WORDS)
-    for handler in list(logger.handlers):
-        handler.close()
-    os._exit(130)
-
-
-def end_without_the_screen():
-    shown_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    os.write(2, f"{shown_cursor}\n{LAST_WORDS}\n".encode())
-    os._exit(130)
 
 
 # Where there is something to do, once Snakemake's own handlers of signals are set; in no dry run.

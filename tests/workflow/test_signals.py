@@ -51,11 +51,12 @@ MODEL = "results/tiny/models/condenser/model.safetensors"
 
 
 def interrupts(moment: str, *, gap_s: float, number: int) -> Callable[[str, int], None]:
-    """Sends SIGINT to the foreground of a terminal, as Ctrl-C does, once a text stands on it."""
+    """Sends SIGINT to the foreground of a terminal, as Ctrl-C does, a second after a text stands on it."""
     sent: list[float] = []
 
     def interrupt(raw: str, pid: int) -> None:
         if re.search(moment, SEQUENCE.sub("", raw)) and not sent:
+            time.sleep(1)
             for _ in range(number):
                 sent.append(time.monotonic())
                 os.killpg(os.getpgid(pid), signal.SIGINT)
@@ -72,17 +73,16 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     (folder / "long.yaml").write_text("models: {condenser: {epochs: 4}}\n")
     words = command(target=MODEL, overlays=["long.yaml"])
     # four within 60 ms: some of them may be one to Python, and the program must not have ended by then
-    done = on_terminal(folder, words, then=interrupts("pretrain tiny .* 00:0", gap_s=0.02, number=4))
+    done = on_terminal(folder, words, then=interrupts("started pretrain tiny", gap_s=0.02, number=4))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
-    # jobs that end in this moment may add a line, and the screen may be half erased
+    # jobs that end in this moment may add a line
     assert "Interrupted again: not waiting" in done.screens[-1], done.raw
-    assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
     resumed = finished(folder, target=MODEL, overlays=["long.yaml"])
     assert "started pretrain" in resumed and "collect_tiny" not in resumed
 
 
-# The screen's locks are taken, as after an interrupt between taking one and the block that frees it.
+# The locks of the log are taken, as after an interrupt between taking one and the block that frees it.
 LOCKED = """
 import os
 import threading
@@ -138,15 +138,6 @@ def test_the_last_line_after_an_interrupt_says_that_the_same_command_resumes(
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode != 0 and done.stdout.endswith("Stopped. The same command resumes.\n"), done.stdout
-
-
-def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
-    folder = checkout(root, tmp_path / "checkout")
-    words = [sys.executable, "-m", "condenser.pipeline.command_line", *command()[3:]]
-    interrupt = interrupts("By the plan", gap_s=0, number=1)
-    done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
-    assert done.status == 130, done.raw
-    assert "Traceback" not in done.raw and done.screens[-1].splitlines()[-1].endswith("interrupted")
 
 
 def test_an_interrupt_that_is_swallowed_before_the_first_job_still_ends_the_run(
