@@ -3,8 +3,8 @@
     python benchmarks/gpu.py --output gpu.tsv
     python benchmarks/gpu.py --tiny                      # the same code at sizes for a processor, in a minute
 
-Settings are those of configs/paper.yaml: BERT-base with new weights, random tokens as long as the plan
-assumes. Prints, and writes to --output, a line for each measurement:
+Settings are those of configs/paper.yaml: BERT-base with new weights, random texts of
+`steps.TEXTS`. Prints, and writes to --output, a line for each measurement:
 
     condenser, cocondenser, train   updates of the trainings; `setting` is rows_per_chunk
     encode                          blocks of passages, from their tokens to vectors on the processor
@@ -16,14 +16,13 @@ assumes. Prints, and writes to --output, a line for each measurement:
 matrix products that the method needs; the peak is that of one large product in the same precision. Memory
 is the most that tensors used on the GPU; on a processor, that of the process until then.
 
-Last come lines for condenser/pipeline/costs/tables/rates.tsv.
+Last come lines for condenser/pipeline/rates/seconds.tsv, each by the fastest setting.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
-import math
 import os
 import sys
 import time
@@ -40,12 +39,11 @@ import numpy as np
 import steps
 import torch
 from measuring import peak_bytes, write_tsv
+from operations import TRAINING_PASSES, Operations, product_rate
 from sentence_transformers import SentenceTransformer
 
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
-from condenser.pipeline.costs import measure
-from condenser.pipeline.costs.tables import Device
 from condenser.retrieve.device_search import top_passages_on
 from condenser.retrieve.exact import top_passages
 
@@ -57,7 +55,7 @@ COLUMNS = (
 MINING = 502_939, 8_841_823  # MS MARCO's train queries and passages
 
 # Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; batch sizes of
-# sentence-transformers; queries, passages and depth of searches; what FAISS searches; chunks for the rates.
+# sentence-transformers; queries, passages and depth of searches; what FAISS searches.
 LARGE: dict[str, Any] = {
     "chunks": [64, 128, 256],
     "updates": {"condenser": 12, "cocondenser": 7, "train": 22, "encode": 6},
@@ -100,41 +98,41 @@ def main(argv: Sequence[str] | None = None) -> None:
     place = choose_device("cpu" if given.tiny else "cuda")
     make_deterministic(threads=threads)
     precision = "fp32" if given.tiny else choose_precision("auto", place)
-    if given.tiny:  # assumed: spares some seconds
-        peaks = Device("the processor", "cpu", precision, 1e11, 1e11, 1e10)
-    else:
-        peaks = measure.measure_device(place, precision=precision, threads=threads, clock=time.perf_counter)
-    product = peaks.flops_per_s if given.tiny else measure.product_rate(place, precision, time.perf_counter)
-    print(
-        f"{peaks.name}: {product / 1e9:,.0f} GFLOP/s in {precision}, {peaks.flops_per_s / 1e9:,.0f} in a "
-        f"layer, {peaks.fp32_flops_per_s / 1e9:,.0f} in float32 without TF32"
-    )
-    bench = Bench(place, peaks, product, sizes, threads, given.output)
+    machine, peak, fp32_peak = "processor", 1e11, 1e11  # assumed: spares some seconds
+    if not given.tiny:
+        machine = torch.cuda.get_device_name(place).removeprefix("NVIDIA ")
+        peak, fp32_peak = (product_rate(place, name, time.perf_counter) for name in (precision, "fp32"))
+    rates = f"{peak / 1e9:,.0f} GFLOP/s in {precision}, {fp32_peak / 1e9:,.0f} in float32 without TF32"
+    print(f"{machine}: {rates}")
+    bench = Bench(place, precision, peak, fp32_peak, sizes, threads, given.output)
     with TemporaryDirectory(prefix="gpu-") as name:
         folder = Path(name)
         bench.measure_sentence_transformers(folder, bench.measure_jobs(folder))
-    rates = [*bench.rates.items(), (("search", "fp32_flops"), bench.measure_search())]
-    print("\nlines for rates.tsv:")
-    for (rule, unit), rate in rates:
-        print(f"{rule}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py")
+    bench.measure_search()
+    print("\nlines for seconds.tsv:")
+    for (rule, unit), seconds in bench.seconds.items():
+        print(f"{rule}\t{machine}\t{unit}\t{seconds:.2g}\tpython benchmarks/gpu.py")
 
 
 class Bench:
-    """The measurements on a device, whose lines are printed, and written as they come."""
+    """The measurements on a device, whose lines are printed, and written as they come.
+
+    `seconds` are of a unit of work, by rule and unit: the lines for seconds.tsv.
+    """
 
     def __init__(
         self,
         place: torch.device,
-        peaks: Device,
-        product: float,
+        precision: str,
+        peak: float,
+        fp32_peak: float,
         sizes: dict[str, Any],
         threads: int,
         output: Path | None,
     ) -> None:
-        self.place, self.peaks, self.product, self.sizes = place, peaks, product, sizes
-        self.threads, self.output = threads, output
-        # (rule, unit) -> rate, for rates.tsv
-        self.rates: dict[tuple[str, str], float] = {}
+        self.place, self.precision, self.peak, self.fp32_peak = place, precision, peak, fp32_peak
+        self.sizes, self.threads, self.output = sizes, threads, output
+        self.seconds: dict[tuple[str, str], float] = {}
         self.rows: list[dict[str, Any]] = []
         print("\t".join(COLUMNS), flush=True)
 
@@ -156,28 +154,21 @@ class Bench:
             settings["train"] |= TINY_RECIPE | {"negatives": negatives}
             settings["encode"] |= {"batch_tokens": 512, "block_rows": 20}
         steps.write_inputs(folder, config, settings, counts)
-        shape = steps.shape_of(folder, settings["condenser"])
-        layers = shape.num_layers + shape.num_head_layers
+        shape = steps.shape_of(folder, {})
         cases = [("condenser", {"rows_per_chunk": rows}) for rows in self.sizes["chunks"]]
         cases += [("cocondenser", {"gradient_cache": "always"}), ("train", {}), ("encode", {})]
-        precision, peak = self.peaks.precision, self.product
-        machine = {"device": self.place.type, "precision": precision, "threads": self.threads}
+        machine = {"device": self.place.type, "precision": self.precision, "threads": self.threads}
         for job, changes in cases:
             chosen = settings[job] | changes
             self.start_counting_memory()
             try:
-                rates = steps.measure(job, folder, chosen, machine, count=counts[job], peak=peak)
+                rates = steps.measure(job, folder, chosen, machine, count=counts[job], peak=self.peak)
             except steps.DoesNotFit as error:
                 rates = {"note": str(error)}
-            if "tflops" in rates:
-                key = ("encode" if job == "encode" else "*"), "flops"
-                share = 1e12 * rates["tflops"] / self.peaks.flops_per_s
-                self.rates[key] = max(share, self.rates.get(key, 0.0))
-                if job == "condenser":  # first in the smallest chunks, which wait for the processor
-                    passes = 3 * layers * math.ceil(chosen["batch_size"] / chosen["rows_per_chunk"])
-                    self.rates.setdefault(("*", "launches"), passes / rates["seconds"])
+            else:
+                self.note_job(job, rates, shape)
             setting = chosen["batch_tokens" if job == "encode" else "rows_per_chunk"]
-            self.add(what=job, setting=setting, precision=precision, **rates)
+            self.add(what=job, setting=setting, precision=self.precision, **rates)
         lengths = np.diff(TokenShards([folder / "encode.0-of-1"]).row_starts)[: self.sizes["texts"]]
         return np.minimum(lengths, settings["encode"]["lengths"]["passage"] - 2).tolist()
 
@@ -185,7 +176,7 @@ class Bench:
         """`SentenceTransformer.encode` with the same model, of as many words, of one token each."""
         model = SentenceTransformer(str(folder / "backbone"), device=str(self.place), local_files_only=True)
         model.max_seq_length = max(lengths) + 2
-        if self.peaks.precision == "bf16":
+        if self.precision == "bf16":
             model.bfloat16()
         tokenizer = Tokenizer(folder / "backbone")
         first = tokenizer.random_ids[~tokenizer.is_continuation[tokenizer.random_ids]].tolist()
@@ -199,15 +190,15 @@ class Bench:
             encode(texts[:size])  # chooses kernels
             seconds, _ = self.timed(partial(encode, texts))
             self.add(
-                what="sentence-transformers", setting=size, precision=self.peaks.precision, seconds=seconds,
+                what="sentence-transformers", setting=size, precision=self.precision, seconds=seconds,
                 items_per_s=len(texts) / seconds, tokens_per_s=(sum(lengths) + 2 * len(texts)) / seconds,
                 memory_gb=peak_bytes(self.place) / 1e9, note="with tokenising",
             )  # fmt: skip
         del model
         torch.cuda.empty_cache()
 
-    def measure_search(self) -> float:
-        """Search of random vectors; gives the share of float32's peak that the first one reaches."""
+    def measure_search(self) -> None:
+        """Search of random vectors."""
         random, sizes, dim = np.random.default_rng(SEED), self.sizes, self.sizes["dim"]
         (num_queries, num_passages, _), by_faiss = sizes["searches"][0], sizes["by_faiss"]
         passages = random.standard_normal((num_passages, dim), np.float32)
@@ -226,8 +217,10 @@ class Bench:
             tflops = 2e-12 * pairs * dim / seconds
             note = f"MS MARCO's train queries at this rate: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s"
             more = {"memory_gb": peak_bytes(self.place) / 1e9}
-            more["share_of_peak"] = 1e12 * tflops / self.peaks.fp32_flops_per_s
-            if search is not on_device:
+            more["share_of_peak"] = 1e12 * tflops / self.fp32_peak
+            if search is on_device:
+                self.note("search", "pair", seconds / pairs * 384 / dim)
+            else:
                 (rows, scores), (their_rows, their_scores) = found.values()
                 note += f"; {(rows == their_rows).mean():.6%} of the hits the same, scores differ by at most "
                 note += f"{np.abs(scores - their_scores).max():.2g}"
@@ -236,7 +229,23 @@ class Bench:
                 what=name, setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
                 seconds=seconds, items_per_s=num_queries / seconds, tflops=tflops, note=note, **more,
             )  # fmt: skip
-        return float(next(row["share_of_peak"] for row in self.rows if row["what"] == "search"))
+
+    def note_job(self, job: str, rates: dict[str, float], shape: Operations) -> None:
+        """Keep what a job says of its units of work."""
+        of_token = 1 / (rates["tokens_per_s"] * shape.layer_weights)
+        if job == "encode":
+            self.note("*", "passed", of_token)
+            return
+        # of the job that computes fastest: the others wait for the processor
+        self.note("*", "trained", 2e-6 * TRAINING_PASSES / rates["tflops"])
+        if job == "train":  # a chunk of queries, and one of passages
+            self.note("*", "launch", rates["seconds"] / (TRAINING_PASSES * shape.num_layers * 2))
+        else:
+            self.note("pretrain", "trained", of_token)
+
+    def note(self, rule: str, unit: str, seconds: float) -> None:
+        """Keep the seconds of a unit of work if they are the fewest."""
+        self.seconds[rule, unit] = min(seconds, self.seconds.get((rule, unit), seconds))
 
     def timed(self, work: Callable[[], Any]) -> tuple[float, Any]:
         """Seconds until the device has done it, and what it gives."""

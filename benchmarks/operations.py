@@ -6,17 +6,19 @@ products are counted. As in `condenser.model`, the last layers work only where t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from condenser.data.batches import token_batches
 from condenser.model.rows import TOKENS_MULTIPLE, padded_count, row_widths
-from condenser.pipeline.costs.shape import Shape
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,21 @@ class Chunk:
 
 
 @dataclass(frozen=True)
-class Operations(Shape):
-    """The dimensions of a BERT, with the operations of its passes."""
+class Operations:
+    """The dimensions of a BERT and the layers of its Condenser head, if any; the operations of its passes."""
 
-    _: KW_ONLY
+    num_layers: int
+    dim: int
+    feed_forward: int
+    num_heads: int
+    vocab_size: int
+    num_head_layers: int = 0
     pooling: str = "cls"  # "mean": the vector of a text needs the last layer at every token
+
+    @property
+    def layer_weights(self) -> float:
+        """Millions of weights in the encoder's layers."""
+        return self.num_layers * (4 * self.dim**2 + 2 * self.dim * self.feed_forward) / 1e6
 
     def encoder_flops(self, chunk: Chunk) -> float:
         """Forward pass of a retriever, or the first of a gradient cache; [CLS] needs less of a layer."""
@@ -100,3 +112,22 @@ def padded(lengths: np.ndarray, *, on_cpu: bool) -> Chunk:
     widths = row_widths(lengths, on_cpu=on_cpu).astype(np.float64)
     tokens = padded_count(int(lengths.sum()), multiple=TOKENS_MULTIPLE)
     return Chunk(len(lengths), float(tokens), float(widths.sum()), float((widths**2).sum()))
+
+
+def product_rate(device: torch.device, precision: str, clock: Callable[[], float]) -> float:
+    """Operations a second of a large matrix product: the peak, the best of repeated runs.
+
+    Args:
+        clock: seconds.
+    """
+    size = {"cpu": 1024, "cuda": 8192}[device.type]
+    left, right = (torch.randn(size, size, device=device).to(DTYPES[precision]) for _ in range(2))
+    times: list[float] = []
+    until = time.perf_counter() + 1.5  # long enough that a busy machine has a quiet moment
+    while len(times) < 3 or time.perf_counter() < until:
+        began = clock()
+        torch.mm(left, right)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(clock() - began)
+    return 2 * size**3 / min(times)

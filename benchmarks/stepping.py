@@ -11,14 +11,12 @@ from typing import Any
 
 import numpy as np
 from measuring import ROOT, Form, Operators, best_size, lines, load_config, seconds_of
+from operations import product_rate
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
-from steps import TABLES, Update, as_read, flops_of, run_updates, settings_of, shape_of, write_random_texts
+from steps import TEXTS, Update, as_read, flops_of, run_updates, settings_of, shape_of, write_random_texts
 
 from condenser import kinds
 from condenser.model.pretraining import Condenser
-from condenser.pipeline.costs.measure import product_rate
-from condenser.pipeline.costs.tables import Tables
-from condenser.pipeline.costs.texts import Texts, assumed_texts
 from condenser.train.loop import StepRecord, training_machine
 
 CAREFUL = "a careful loop"
@@ -30,19 +28,12 @@ PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differ
 }
 
 
-def texts_of(collection: str) -> Texts:
-    """Lengths as a row of collections.tsv states them; `full`: every text is one block of 126 tokens."""
-    if collection == "full":
-        return Texts(np.array([WIDTH - 2]), 1, 7, sentence_tokens=10 * WIDTH)
-    row = Tables(TABLES).row("collections", collection) | {"title_tokens": "0"}
-    return assumed_texts(row, 1, why="a benchmark")
-
-
 def write_step_inputs(form: Form, job: str, collection: str, *, num_rows: int) -> Path:
-    """The folder that `steps.run_updates` reads, with random tokens of such lengths."""
+    """The folder that `steps.run_updates` reads, with random texts of `TEXTS`, but without titles."""
     folder = Path(mkdtemp(prefix=f"{job}-{collection}-", dir=form.work))
     (folder / "backbone").symlink_to(form.inputs.absolute() / "cls")
-    write_random_texts(folder, job, texts_of(collection), num_rows, np.random.default_rng(0))
+    texts = TEXTS[collection]._replace(title=0)
+    write_random_texts(folder, job, texts, num_rows, np.random.default_rng(0))
     return folder
 
 

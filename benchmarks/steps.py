@@ -14,14 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jobs
 import numpy as np
 import torch
-from measuring import ROOT, Operators, peak_bytes
+from measuring import Operators, peak_bytes
 from operations import TRAINING_PASSES, Chunk
 from operations import Operations as Shape
 from plain import rows_of
@@ -32,16 +32,14 @@ from condenser.blocks import Config, FineTuning
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, packed_counts
+from condenser.encoders import read_encoder_config
 from condenser.files import save_npy
 from condenser.model.backbone import new_backbone
 from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import read_text_vector
-from condenser.pipeline.costs.data import checkpoint_shape
-from condenser.pipeline.costs.tables import Tables
-from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries
-from condenser.settings import Settings, partly, plain
+from condenser.settings import partly, plain
 from condenser.shards import shard_files
 from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import retriever_training
@@ -49,8 +47,42 @@ from condenser.train.loop import Machine, Run, StepRecord, train_to_folder, trai
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.pretrain import pretraining
 
-TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
+BERT_BASE = {
+    "num_layers": 12, "hidden_size": 768, "intermediate_size": 3072, "num_heads": 12, "vocab_size": 30522,
+    "max_positions": 512,
+}  # fmt: skip
+
+
+class Texts(NamedTuple):
+    """Random texts, whose lengths are log-normal; all in tokens.
+
+    Attributes:
+        mean: of a text without its title.
+        variation: the standard deviation of that, as a share of the mean.
+        title: of every title, with its [SEP].
+        sentence: the mean of a sentence.
+    """
+
+    mean: float
+    variation: float
+    title: int = 0
+    sentence: int = 24
+
+    def lengths(self, number: int, random: np.random.Generator) -> np.ndarray:
+        """Lengths of so many texts, at least one token each."""
+        spread = math.sqrt(math.log1p(self.variation**2))
+        drawn = self.mean * random.lognormal(-(spread**2) / 2, spread, number)
+        return np.maximum(1, np.rint(drawn)).astype(int)
+
+
+TEXTS = {  # by `source` of a data set; means as condenser/pipeline/rates/sizes.tsv has them, all else assumed
+    "msmarco": Texts(75, 0.45, title=9),
+    "msmarco_doc": Texts(1520, 1.5, title=10),
+    "hub_text": Texts(104, 1.16, title=5),  # 51 million paragraphs of Wikipedia, 2.3 million of BookCorpus
+    "queries": Texts(7.5, 0.4),
+    "full": Texts(126, 0, sentence=1260),  # every text is one block
+}
 
 
 def settings_of(job: str, config: Config, dataset: str = "msmarco") -> dict[str, Any]:
@@ -79,37 +111,33 @@ def as_read(settings: Mapping[str, Any]) -> Any:
 
 def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
     """The backbone's dimensions, with the head that a job gives it."""
-    backbone = folder / "backbone"
-    shape = checkpoint_shape(Settings(source="folder", path=backbone), Tables(TABLES))
-    head = (settings.get("new_head") or settings).get("num_head_layers", 0)
-    return Shape(*astuple(shape)[:-1], head, pooling=read_text_vector(backbone).pooling)
+    backbone, head = folder / "backbone", settings.get("new_head") or settings
+    read = read_encoder_config(backbone)
+    return Shape(
+        read.num_hidden_layers, read.hidden_size, read.intermediate_size, read.num_attention_heads,
+        read.vocab_size, head.get("num_head_layers", 0), read_text_vector(backbone).pooling,
+    )  # fmt: skip
 
 
 def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts: Mapping[str, int]) -> None:
     """Write a backbone, and random tokens that last for `counts` batches of each job.
 
-    The backbone has the shape of the checkpoint below the first model of `asked`. Texts are as long as the
-    plan assumes for `msmarco`. Queries, examples and ids go with the tokens of `train`.
+    The backbone has the shape of the checkpoint below the first model of `asked`, of BERT-base where its
+    entry has none. Texts are as `TEXTS` has them. Queries, examples and ids go with the tokens of `train`.
     """
-    random, tables, msmarco = (
-        np.random.default_rng(config.seed),
-        Tables(TABLES),
-        config.datasets["msmarco"],
-    )
+    random = np.random.default_rng(config.seed)
     checkpoint = experiment.root(config, next(name for name in asked if name in config.models))
-    wanted = checkpoint_shape(config.models[checkpoint], tables)
-    texts = (f"w{number} w{number}" for number in range(wanted.vocab_size))
-    names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions")
-    shape = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
+    wanted = vars(config.models[checkpoint])
+    shape = {name: wanted.get(name) or size for name, size in BERT_BASE.items()}
+    texts = (f"w{number} w{number}" for number in range(shape["vocab_size"]))
     new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config.seed)
     for job, settings in asked.items():
         home = experiment.home(config, job, "msmarco") if job in config.models else "msmarco"
         num_rows = _rows_needed(job, settings, counts[job])
-        write_random_texts(folder, job, assumed_passages(config.datasets[home], tables), num_rows, random)
+        write_random_texts(folder, job, TEXTS[config.datasets[home].source], num_rows, random)
         if job == "train":
             num_queries, sample = counts[job] * settings["batch_size"], settings["negatives"]["sample"]
-            queries = assumed_queries(msmarco, msmarco.train_split, tables)
-            write_random_tokens(folder, "queries.train", queries, num_queries, random)
+            write_random_tokens(folder, "queries.train", TEXTS["queries"], num_queries, random)
             write_queries(folder / "queries.jsonl", (Query(str(row), "") for row in range(num_queries)))
             drawn = (random.choice(num_rows, size=1 + sample, replace=False) for _ in range(num_queries))
             ids = (tuple(map(str, rows)) for rows in drawn)
@@ -138,12 +166,12 @@ def write_random_texts(
 def write_random_tokens(
     folder: Path, name: str, texts: Texts, num_rows: int, random: np.random.Generator
 ) -> None:
-    """A token shard whose rows are as long as random rows of the sample `texts`."""
-    lengths, sentences = random.choice(texts.lengths - texts.title_tokens, size=num_rows), []
-    for left in np.rint(lengths).astype(int).tolist():
-        row = [round(texts.title_tokens)]
+    """A token shard of such texts."""
+    sentences = []
+    for left in texts.lengths(num_rows, random).tolist():
+        row = [texts.title]
         while left:
-            row.append(min(left, max(1, round(texts.sentence_tokens * random.uniform(0.4, 1.6)))))
+            row.append(min(left, max(1, round(texts.sentence * random.uniform(0.4, 1.6)))))
             left -= row[-1]
         sentences.append(row)
     lengths = np.array([length for row in sentences for length in row])
@@ -356,10 +384,7 @@ def measure(
 
 
 def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float:
-    """Operations of an update, as docs/using.md counts them.
-
-    NaN for a masked language model without a Condenser head, which the plan does not count.
-    """
+    """Operations of an update; NaN for a masked language model without a Condenser head."""
     forward = encoder = sum(map(shape.encoder_flops, update.chunks))
     if "batch_tokens" in settings:
         return encoder

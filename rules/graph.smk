@@ -5,8 +5,7 @@ import os
 from pathlib import Path
 
 from condenser.commands import make_command
-from condenser.pipeline.costs import jobs as planned
-from condenser.pipeline import specs
+from condenser.pipeline import costs, specs
 from condenser.report.state import write_state
 
 
@@ -51,17 +50,13 @@ SPECS = specs.Specs(
     benchmark=benchmark_of,
 )
 
+MACHINE = costs.machine_here(config.compute.device)  # of the plan's rates
 RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule
 
 
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
-
-
-def planned_table(dataset, table):
-    """The job of a plan's table, and the folder of the files on the jobs behind it."""
-    return ("table", {"dataset": dataset, "table": table}), Path(WORK, "plan", dataset)
 
 
 def behind_of(target):
@@ -111,14 +106,28 @@ def java_options(wildcards, threads, resources):
 
 
 @functools.lru_cache(1)
-def _counted(dataset, table, on):
-    behind, folder = planned_table(dataset, table)
-    return planned.write_jobs(behind, folder, specs=SPECS, is_counted=True, is_timed=not on)
-
-
 def counted_jobs(wildcards):
-    """The file on the jobs behind a plan's table, with what is finished of them."""
-    return _counted(wildcards.dataset, wildcards.table, wildcards.on)
+    """The file of a plan's rows, by what is finished today; other tables say how fast this machine is."""
+    names = SPECS.jobs_behind("table", {"dataset": wildcards.dataset, "table": wildcards.table})
+    on = wildcards.on.removeprefix(".")
+    others = [] if on else SPECS.jobs_behind_all(filter(None, map(owner_of, made_tables())))
+    others = [name for name in others if name not in names]
+    rows = costs.plan_of(
+        costs.jobs_of(names, SPECS, is_timed=not on),
+        wildcards.dataset,
+        on or MACHINE,
+        others=costs.jobs_of(others, SPECS),
+    )
+    return costs.write_rows(Path(WORK, "plan", wildcards.dataset), rows)
+
+
+def made_tables():
+    """The tables of other data sets that have been made."""
+    return [
+        str(file)
+        for file in Path("results").glob("*/*.tsv")
+        if file.with_name(f"{file.name}.manifest.json").is_file()
+    ]
 
 
 @functools.lru_cache(1)

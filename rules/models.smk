@@ -58,6 +58,7 @@ rule pretrain:
         "results/{dataset}/benchmarks/pretrain.{model}.tsv"
     wildcard_constraints:
         model=rf"{names(ONCE)}|({names(FOR_EACH_SEED)}){experiment.SEED}",
+    priority: 1  # others wait for what it makes
     conda:
         "../envs/torch.yaml"
     threads: THREADS

@@ -1,29 +1,20 @@
-# What a run says of itself: one screen on a terminal, a line for each start and end of a job elsewhere. The
-# whole text of Snakemake is in .snakemake/log, that of each job in its log. With --verbose, --printshellcmds,
-# --quiet, --debug-dag or --logger, and in a dry run, Snakemake speaks for itself.
+# What a run says of itself: a line for each start and end of a job, with the share done and the time left; on a
+# terminal also the last line of what runs. The whole text of Snakemake is in .snakemake/log, that of each job in its
+# log. With --verbose, --printshellcmds, --quiet, --debug-dag or --logger, and in a dry run, Snakemake speaks for
+# itself.
 
 import logging
+import os
 import re
 import sys
-import threading
 import time
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
+from tqdm import tqdm
 
-from condenser.pipeline import board as boards
-from condenser.pipeline import specs
-from condenser.pipeline.costs import forecast as forecasts
-from condenser.pipeline.costs import jobs as planned_jobs
-from condenser.pipeline.costs.plan import in_words
-from condenser.pipeline.costs.tables import Tables
-
-LINE_EVERY_S = 300  # of jobs that run, where there is no terminal
-STYLES = {"head": "bold", "bar": "cyan", "running": "green", "done": "dim"}
+from condenser.pipeline import costs, specs
 
 # What Snakemake tells of every run, and of every job. An error has an event too, and is shown.
 HIDDEN_EVENTS = {
@@ -42,6 +33,7 @@ HIDDEN = re.compile(
     "ignored|Singularity containers: ignored|Select jobs to execute|Execute [0-9]+ jobs|Group jobs: inactive|"
     "Elapsed time"
 )
+CLEARED = "\r\x1b[K"  # a terminal's line
 
 
 class Progress(logging.Handler):
@@ -50,19 +42,18 @@ class Progress(logging.Handler):
     def __init__(self, snakemakes):
         super().__init__()
         self.snakemakes = snakemakes
-        self.board = self.console = self.live = None
-        self.forecast = forecasts.Forecast()
+        self.needed, self.shares = None, {}  # by key, in the order of the pipeline
+        self.forecast = costs.Forecast()
+        self.began, self.ended = {}, {}  # by key
         self.running, self.shown = {}, {}  # by Snakemake's id of a job; by key
-        self.ended = threading.Event()
-        # of the board, which the screen's own thread reads; nothing is printed while it is held
-        self.state = threading.Lock()
+        self.began_all = time.monotonic()
 
     def emit(self, record):
         event = getattr(record, "event", None)
         try:
-            if event == LogEvent.RUN_INFO:
+            if event == LogEvent.RUN_INFO and self.needed is None and not workflow.touch:
                 self.begin()
-            if self.board is not None:
+            if self.needed is not None:
                 self.follow(event, record)
         except Exception:
             # a fault of what is shown must not end a run of days
@@ -70,132 +61,90 @@ class Progress(logging.Handler):
         if record.levelno < logging.WARNING and (event in HIDDEN_EVENTS or HIDDEN.match(str(record.msg))):
             return
         if self.snakemakes.filter(record):
-            if self.live is None:
-                self.snakemakes.handle(record)
-            else:
-                self.say(self.snakemakes.format(record))
+            self.say("", end="")
+            self.snakemakes.handle(record)
 
     def begin(self):
-        """Learn what will run, and show it."""
-        if workflow.touch or self.board is not None:
-            return
-        dag, machine = workflow.dag, workflow.global_resources
+        """Learn what will run, how long that takes, and which part of the machine each job has."""
+        dag = workflow.dag
         after = {job: dag.dependencies[job] for job in dag.jobs}
-        needed = [job for job in TopologicalSorter(after).static_order() if dag.needrun(job)]
-        limits = {name: machine[name].value for name in ("_cores", "gpu") if name in machine}
-        if not workflow.local_exec:
-            limits = {"_nodes": machine["_nodes"].value}
-        jobs = {}
-        for job in needed:
-            parts = [job.resources.get(name, 0) / limit for name, limit in limits.items() if limit]
-            jobs[key_of(job.rule.name, job.wildcards_dict)] = boards.Job(
-                " ".join([job.rule.name, *job.wildcards_dict.values()]),
-                job.rule.name,
-                share=min(1.0, max(parts, default=1.0)),
-                log=Path(job.log[0]) if job.log else None,
-            )
+        jobs = [job for job in TopologicalSorter(after).static_order() if dag.needrun(job)]
+        self.needed = {key_of(job): job for job in jobs}
+        self.shares = {key: share_of(job) for key, job in self.needed.items()}
         # what they say is what was asked for; a long one says too much
         self.shown = {
-            key_of(job.rule.name, job.wildcards_dict): Path(job.log[0])
-            for job in asked_jobs()
-            if job.log and job.benchmark is None
+            key_of(job): Path(job.log[0]) for job in asked_jobs() if job.log and job.benchmark is None
         }
-        targets = ", ".join(asked_results())
-        self.board = boards.Board(targets, jobs, forecast=self.forecast, clock=time.time)
-        self.look_ahead(needed)
-        if (text := hours_of(needed)).startswith("By the plan"):
-            self.say(text.partition(" For this machine")[0])
-        self.console = Console(file=self.snakemakes.stream, highlight=False)
-        if self.console.is_terminal and not self.console.is_dumb_terminal:
-            self.live = Live(
-                get_renderable=self.screen,
-                console=self.console,
-                transient=True,
-                refresh_per_second=2,
-                redirect_stdout=False,
-                redirect_stderr=False,
-            )
-            self.live.start()
-        else:
-            threading.Thread(target=self.tell, daemon=True).start()
-
-    def look_ahead(self, needed):
-        """Learn how long the jobs will take: by the benchmarks of an earlier run, else by the plan."""
-        for key, rule, seconds, _ in planned_seconds(needed):
-            self.forecast.plan(key, rule, seconds)
-        for name in names_behind(needed):
-            took = forecasts.measured_before(manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name))
-            if took is not None:
-                self.forecast.took(specs.key_of(*name), took)
+        self.forecast, *_ = costs.forecast_of(planned_jobs(jobs), MACHINE)
+        if len(jobs) > 1 and (text := hours_of(jobs, self.forecast)).startswith("By the plan"):
+            self.say(text.partition(" For each")[0])
 
     def follow(self, event, record):
         """Note the start or the end of a job."""
+        now = time.monotonic()
         if event == LogEvent.JOB_INFO:
-            key = key_of(record.rule_name, record.wildcards)
-            self.running[record.jobid] = key
-            with self.state:
-                text = self.board.start(key)
-            self.line(text)
+            key = key_of_names(record.rule_name, record.wildcards)
+            self.running[record.jobid], self.began[key] = key, now
+            self.line(f"started {name_of_job(self.needed[key])}")
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.running:
             key = self.running.pop(record.job_id)
-            with self.state:
-                text = self.board.finish(key)
-            self.line(text)
+            self.ended[key] = now
+            self.forecast.took(key, now - self.began[key])
+            took = tqdm.format_interval(now - self.began[key])
+            self.line(f"finished {name_of_job(self.needed[key])} in {took}: {self.summary()}")
             self.show(key)
         elif event == LogEvent.JOB_ERROR and record.jobid in self.running:
             key = self.running.pop(record.jobid)
-            with self.state:
-                self.board.fail(key)
+            del self.began[key]
             # its error comes last (rules/snakemake.smk)
             self.show(key, but=last_error(self.shown.get(key)))
         elif str(record.msg).startswith("Elapsed time"):
-            with self.state:
-                text = self.board.end()
-            self.say(text)
+            self.say(self.last_line(now))
+
+    def summary(self):
+        """How many jobs are done, and the time left, as far as it is known."""
+        done, of = len(self.ended), len(self.needed)
+        left = self.left() if done < of else None
+        text = f"{done} of {of} jobs done"
+        return text if left is None else f"{text}, about {tqdm.format_interval(left)} left"
+
+    def left(self):
+        """Seconds left of the run: all jobs fill the machine by their shares; None if unknown."""
+        lefts = {}
+        for key in self.needed.keys() - self.ended.keys():
+            if (seconds := self.forecast.seconds(key)) is not None:
+                spent = time.monotonic() - self.began[key] if key in self.began else 0.0
+                lefts[key] = max(seconds - spent, 0.0)
+        together = sum(seconds * self.shares[key] for key, seconds in lefts.items())
+        return max(together, *lefts.values()) if lefts else None
+
+    def last_line(self, now):
+        """What was done, how long it took, and which rules took most of that."""
+        of_rules = {}
+        for key, ended in self.ended.items():
+            name = self.needed[key].rule.name
+            of_rules[name] = of_rules.get(name, 0.0) + ended - self.began[key]
+        longest = sorted(of_rules.items(), key=lambda pair: -pair[1])[:3]
+        most = [f"{name} {tqdm.format_interval(took)}" for name, took in longest if took >= 1]
+        done = f"{len(self.ended)} of {len(self.needed)} jobs done"
+        text = f"{done} in {tqdm.format_interval(now - self.began_all)}"
+        return f"{text}; {', '.join(most)}" if len(most) > 1 else text
 
     def show(self, key, but=None):
         """Print what a job said that was asked for, but for one line, on standard output."""
         if key in self.shown and self.shown[key].exists():
             lines = self.shown[key].read_text(errors="replace").splitlines(keepends=True)
-            text = "".join(line for line in lines if line.rstrip("\n") != but)
-            if not text:
-                return
-            if self.live is None or not sys.stdout.isatty():
-                print(text, end="", flush=True)
-            else:
-                self.say(text.rstrip("\n"))
+            self.say("", end="")
+            print("".join(line for line in lines if line.rstrip("\n") != but), end="", flush=True)
 
     def line(self, text):
-        if self.live is None:
-            self.say(f"{time.strftime('%H:%M:%S')} {text}")
+        self.say(f"{time.strftime('%H:%M:%S')} {text}")
 
-    def say(self, text):
-        """Print a text, above the screen if there is one."""
-        if self.live is None:
-            print(text, file=self.snakemakes.stream, flush=True)
-        else:
-            self.console.print(Text(text), soft_wrap=True)
-
-    def screen(self):
-        with self.state:
-            lines = self.board.lines(max(self.console.height - 1, 3))
-        return Group(
-            *(Text(text, STYLES.get(kind, ""), no_wrap=True, overflow="ellipsis") for kind, text in lines)
-        )
-
-    def tell(self):
-        """From time to time say what runs, for whoever follows a log."""
-        while not self.ended.wait(LINE_EVERY_S):
-            with self.state:
-                texts = self.board.running()
-            for text in texts:
-                self.line(text)
+    def say(self, text, end="\n"):
+        """Print a text in place of the last line of what runs."""
+        print(CLEARED * ON_TERMINAL + text, file=self.snakemakes.stream, end=end, flush=True)
 
     def close(self):
-        self.ended.set()
-        if self.live is not None:
-            self.live.stop()
-            self.live = None
         self.snakemakes.close()
         super().close()
 
@@ -214,43 +163,48 @@ def asked_results():
     return sorted(str(job.output[0]) if job.output else job.rule.name for job in asked_jobs())
 
 
-def key_of(rule, wildcards):
-    """The id of a job, for the board and the forecast."""
+def name_of_job(job):
+    return " ".join([job.rule.name, *job.wildcards_dict.values()])
+
+
+def key_of(job):
+    return key_of_names(job.rule.name, job.wildcards_dict)
+
+
+def key_of_names(rule, wildcards):
+    """The id of a job, for the forecast."""
     return specs.key_of(*SPECS.job_of(rule, wildcards))
 
 
-def names_behind(needed):
-    """All jobs behind those that must run, as the specs name them."""
+def share_of(job):
+    """The part of the machine, or of the nodes of a cluster, that a job takes."""
+    machine = workflow.global_resources
+    limits = {name: machine[name].value for name in ("_cores", "gpu") if name in machine}
+    if not workflow.local_exec:
+        limits = {"_nodes": machine["_nodes"].value}
+    parts = [job.resources.get(name, 0) / limit for name, limit in limits.items() if limit]
+    return min(1.0, max(parts, default=1.0))
+
+
+def planned_jobs(needed):
+    """Those that must run and all behind them, as the plan sees them."""
     ours = (job for job in needed if job.rule.name in SPECS.rules)
-    return SPECS.jobs_behind_all(SPECS.job_of(job.rule.name, job.wildcards_dict) for job in ours)
+    names = SPECS.jobs_behind_all(SPECS.job_of(job.rule.name, job.wildcards_dict) for job in ours)
+    return costs.jobs_of(names, SPECS)
 
 
-def planned_seconds(needed):
-    """What the plan says of these jobs and those behind them: key, rule, seconds, and what they lack."""
-    described = planned_jobs.describe_jobs(names_behind(needed), specs=SPECS, is_counted=True, is_timed=False)
-    return forecasts.planned_seconds(
-        planned_jobs.jobs_of(described),
-        Tables(COSTS),
-        device=config.compute.device,
-        threads=config.compute.threads,
-    )
-
-
-def hours_of(needed):
-    """How long the jobs take by the plan, and which lack texts, for the end of a dry run."""
-    plans = list(planned_seconds(needed))
-    planned = {key: seconds for key, _, seconds, _ in plans}
-    keys = [key_of(job.rule.name, job.wildcards_dict) for job in needed]
-    known = [planned[key] for key in keys if key in planned]
+def hours_of(needed, forecast):
+    """How long jobs take, for the end of a dry run and the start of another."""
+    seconds = {job: forecast.seconds(key_of(job)) for job in needed}
+    known = {job: one for job, one in seconds.items() if one is not None}
     if not known:
         return "The plan does not know how long these jobs take."
-    num_unknown = len(keys) - len(known)
-    lacks = f", {num_unknown} of unknown cost" if num_unknown else ""
-    machine = forecasts.nominal_machine(config.compute.device)
-    lacking = "".join(f"{lacks}\n" for key, *_, lacks in plans if lacks and key in keys)
-    return lacking + (
-        f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} job{'s'[: len(keys) > 1]}{lacks}, "
-        "one after the other). For this machine, make results/<dataset>/<table>.plan.tsv."
+    unknown = f", {len(seconds) - len(known)} of unknown time" if len(known) < len(seconds) else ""
+    together = max(sum(one * share_of(job) for job, one in known.items()), *known.values())
+    return (
+        f"By the plan about {costs.in_words(together)} ({len(needed)} job{'s'[: len(needed) > 1]}{unknown}; "
+        f"{costs.in_words(sum(known.values()))} one after the other), {forecast.rests_on(MACHINE)}. "
+        "For each job, make results/<dataset>/<table>.plan.tsv, for a GPU .plan.H200.tsv."
     )
 
 
@@ -267,14 +221,20 @@ def speaks_for_itself(settings):
     return any(asked) or not workflow.is_main_process
 
 
-# The first word of each job's shell: what its program says is in its log, from which `Progress` reads it.
-SILENCE = ""
+# The first words of each job's shell: what its program says is in its log. A terminal shows the last line of it.
+# (Snakemake formats them, so braces stand twice.)
+SILENCE, ON_TERMINAL = "", False
+LAST_LINE = """exec > >(trap '' INT; awk '{{gsub(/[^[:print:]]/, " "); printf "\\r\\033[K%.WIDTHs", $0; fflush()}}' >&2); """
 
 for handler in list(logger.handlers):
     if handler.name == "DefaultStreamHandler":
         # a line for each configuration file, also in a dry run
         handler.addFilter(lambda record: not str(record.msg).startswith("Config file "))
         if not speaks_for_itself(workflow.output_settings):
+            ON_TERMINAL = handler.stream.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+            SILENCE = "exec >/dev/null; "
+            if ON_TERMINAL and workflow.local_exec:
+                width = os.get_terminal_size(handler.stream.fileno()).columns or 80
+                SILENCE = LAST_LINE.replace("WIDTH", str(width - 1))
             logger.removeHandler(handler)
             logger.addHandler(Progress(handler))
-            SILENCE = "exec >/dev/null; "

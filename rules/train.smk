@@ -32,6 +32,7 @@ rule train:
         "results/{dataset}/benchmarks/train.{system}.{variant}.tsv"
     wildcard_constraints:
         system=names(TRAINED),
+    priority: 1  # others wait for what it makes
     conda:
         "../envs/torch.yaml"
     threads: THREADS

@@ -29,8 +29,8 @@ from snakemake.workflow import Workflow
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 from condenser.blocks import Config
+from condenser.pipeline import costs
 from condenser.pipeline.command_line import check_overlay
-from condenser.pipeline.costs.jobs import write_jobs
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.remembered import Remembered
 from condenser.pipeline.specs import Job
@@ -167,11 +167,16 @@ class Graph:
         with self.here():
             return [str(file) for file in self._get_rule(name).expand_input({})[0]]
 
-    def write_plan_of(self, dataset: str, table: str, folder: Path) -> Path:
-        """Write the jobs behind a table as the rule `plan` does before any has run; gives the file."""
-        target = "table", {"dataset": dataset, "table": table}
+    def planned_jobs(self, dataset: str, table: str) -> list[costs.Job]:
+        """The jobs behind a table, as a plan sees them before any has run."""
         with self.here():
-            return Path(write_jobs(target, folder.absolute(), specs=self._specs))
+            names = self._specs.jobs_behind("table", {"dataset": dataset, "table": table})
+            return costs.jobs_of(names, self._specs)
+
+    def plan(self, dataset: str, table: str, machine: str = "H200") -> list[dict[str, Any]]:
+        """The rows of the plan of a table before any of its jobs has run."""
+        with self.here():
+            return costs.plan_of(self.planned_jobs(dataset, table), dataset, machine)
 
     def write_known(self) -> Path:
         """Write what can be asked as the rule `ask` does; gives the file."""

@@ -23,23 +23,19 @@ class OnTerminal:
 
     @property
     def screens(self) -> list[str]:
-        """What stood on the terminal whenever it was about to be erased, and at the end.
+        """What stood on the terminal whenever a line was about to be erased, and at the end.
 
-        Lines that scrolled away still count. Of the sequences that move or erase, rich's Live uses two.
+        Lines that scrolled away still count.
         """
-        lines, row, screens, is_whole = [""], 0, list[str](), True
+        lines, screens = [""], list[str]()
         for piece in re.split(r"(\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r)", self.raw):
-            if piece == "\x1b[2K":
-                screens += ["\n".join(lines)] * is_whole
-                lines[row], is_whole = "", False
-            elif piece == "\x1b[1A":
-                row -= 1
+            if piece == "\x1b[K":
+                screens += ["\n".join(lines)] if lines[-1] else []
+                lines[-1] = ""
             elif piece == "\r\n":
-                row += 1
-                lines += [""] * (row == len(lines))
-            elif piece and not piece.startswith(("\x1b", "\r")):
-                lines[row] += piece
-                is_whole = True
+                lines.append("")
+            elif not piece.startswith(("\x1b", "\r")):
+                lines[-1] += piece
         return [*screens, "\n".join(lines).rstrip()]
 
 

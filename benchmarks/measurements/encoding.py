@@ -13,7 +13,7 @@ import jobs
 import numpy as np
 import torch
 from measuring import Form, Operators, best_size, in_turn, lines, seconds_of
-from operations import inference_batches
+from operations import DTYPES, inference_batches, product_rate
 from sentence_transformers import SentenceTransformer
 from steps import shape_of
 from torch import nn
@@ -23,10 +23,8 @@ from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, set_up
 from condenser.model.operations import linear
 from condenser.model.retriever import Retriever
-from condenser.pipeline.costs.measure import product_rate
 
 BATCH_TOKENS, BLOCK_ROWS, LENGTH = 16384, 1024, 128
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def measure(form: Form) -> list[dict[str, Any]]:

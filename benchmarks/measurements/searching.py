@@ -8,10 +8,10 @@ import faiss
 import numpy as np
 import torch
 from measuring import Form, functions, in_new_process, in_turn, line, lines
+from operations import product_rate
 from search_scale import measure_search, search, write_vectors
 
 from condenser.files import load_npy
-from condenser.pipeline.costs.measure import product_rate
 
 
 def measure(form: Form) -> list[dict[str, Any]]:

@@ -11,13 +11,7 @@ model that exists, `best_of` copies one of several; every other objective trains
 
 It may hold:
 
-- `check(settings, *, num_layers)`: raises ValueError where the settings do not fit a backbone;
-- `cost(job, data) -> work`: operations, bytes and other amounts that the training takes, for the plan of
-  costs. Without it the plan says "unknown"; `lacks` says why no text of the collection is of use.
-  `job.config` has the settings of the job's spec; `data` gives its texts and the model that it starts from
-  (`condenser.pipeline.costs.data`), and its `training` adds up a training; `condenser.pipeline.costs.rules`
-  says what the work may hold. A kind does not import the costs: their code would be a part of the training's
-  spec.
+- `check(settings, *, num_layers)`: raises ValueError where the settings do not fit a backbone.
 
 `settings` is the model's entry in the configuration, with what `objectives.NAME` gives to all models of
 this objective. The module itself imports no torch: the workflow reads it to check the configuration.

@@ -8,7 +8,7 @@ start is shown. The computation is `condenser.evaluate.gate`.
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -33,9 +33,3 @@ class Settings(Model):
     least_queries: Count
     least_gain: NotNegative
     measure: str
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What comparing takes (`condenser.pipeline.costs.rules`): reading runs, and a copy of the weights."""
-    read = sum(data.run(need)["hits"] for need in job.needs if hasattr(need.config, "depth"))
-    return {"read_hits": read, "bytes_on_disk": 4 * data.shape(job).num_weights}

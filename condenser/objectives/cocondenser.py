@@ -5,7 +5,6 @@ Source: coCondenser, §3.2 and §4.1, eq. 6 and 7; the gradient cache is §3.3.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,7 +12,6 @@ from pydantic import Field, model_validator
 
 from condenser.settings import (
     LARGEST,
-    LONGER_TEXTS,
     Block,
     Count,
     NotNegative,
@@ -148,29 +146,6 @@ def training(
         gradient_cache=settings.gradient_cache,
         memory_gb=settings.memory_gb,
     )
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.rules`): an item is two spans of a text."""
-    settings, texts, model = job.config.model, data.passages(job), data.shape(job)
-    if settings.new_head:
-        model = replace(model, num_head_layers=settings.new_head.num_head_layers)
-    documents = texts.bodies[texts.bodies >= 2 * settings.min_span_tokens]
-    shortest, longest = settings.span_tokens
-    short, long = (settings.min_span_tokens + shortest) / 2, (shortest + longest) / 2
-    target = settings.short_probability * short + (1 - settings.short_probability) * long
-    span = (documents / 2).clip(max=target).mean() if len(documents) else target
-    work = data.training(
-        settings,
-        model,
-        [(2, span + 2)],
-        num_items=texts.count * len(documents) / len(texts.bodies),
-        num_logits=((model.num_head_layers > 0) + (settings.late_mlm_weight > 0)) * settings.mask_probability,
-    )
-    if not len(documents):
-        least = f"{2 * settings.min_span_tokens} tokens, room for two spans"
-        work["lacks"] = f"no text has {least}: lower min_span_tokens, {LONGER_TEXTS}"
-    return work
 
 
 def _head_shape(initial: Path) -> dict[str, int]:

@@ -5,10 +5,9 @@ Source: Condenser, §3 and §4.1, eq. 8-11.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from condenser.objectives import mlm
 from condenser.settings import Count, NotNegative, Whole
@@ -72,10 +71,3 @@ def training(
         loss_weights={"head_mlm": 1.0, "late_mlm": settings.late_mlm_weight},
         losses=partial(condenser_losses, model),
     )
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.rules`)."""
-    settings = job.config.model
-    model = replace(data.shape(job), num_head_layers=settings.num_head_layers)
-    return mlm.cost_of_blocks(job, data, model, num_losses=1 + (settings.late_mlm_weight > 0))

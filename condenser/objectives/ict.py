@@ -5,14 +5,14 @@ Source: Lee et al. 2019 (ORQA), the baseline ICT of Condenser, Table 3.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from condenser.settings import LARGEST, LONGER_TEXTS, Count, Positive, Pretraining, Share
+from condenser.settings import LARGEST, Count, Positive, Pretraining, Share
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards
@@ -125,21 +125,3 @@ def training(
         gradient_cache=settings.gradient_cache,
         memory_gb=settings.memory_gb,
     )
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.rules`): an item is a sentence with its text."""
-    settings, texts = job.config.model, data.passages(job)
-    bodies = texts.bodies[texts.bodies > texts.sentence_tokens]  # of more than a sentence
-    sentence = min(texts.sentence_tokens, settings.max_sentence_tokens)
-    contexts = (bodies - settings.remove_probability * sentence).clip(1, settings.max_tokens)
-    context = contexts.mean() if len(bodies) else 1
-    work = data.training(
-        settings,
-        replace(data.shape(job), num_head_layers=0),
-        [(1, sentence + 2), (1, context + 2)],
-        num_items=texts.count * len(bodies) / len(texts.bodies),
-    )
-    if not len(bodies):
-        work["lacks"] = f"no text seems to have two sentences: {LONGER_TEXTS}"
-    return work

@@ -1,13 +1,12 @@
 """Masked language modelling alone: the baseline of adapting a model to a collection.
 
-The Condenser trains on the same blocks of text (`train_on_blocks`, `cost_of_blocks`).
+The Condenser trains on the same blocks of text (`train_on_blocks`).
 
 Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word masks (Condenser, §4.1).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,23 +81,4 @@ def train_on_blocks(
         texts=texts,
         mask_probability=settings.mask_probability,
         **model_and_losses,
-    )
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.rules`)."""
-    return cost_of_blocks(job, data, replace(data.shape(job), num_head_layers=0), num_losses=1)
-
-
-def cost_of_blocks(job: Any, data: Any, model: Any, *, num_losses: int) -> dict[str, Any]:
-    """What a training on blocks takes, with so many losses at each masked token."""
-    settings, texts = job.config.model, data.passages(job)
-    blocks = -(-texts.bodies // settings.max_tokens)  # of a text, [row]
-    return data.training(
-        settings,
-        model,
-        [(1, texts.bodies.sum() / blocks.sum() + 2)],
-        num_items=texts.count * blocks.mean(),
-        num_logits=num_losses * settings.mask_probability,
-        keeps_batch=False,
     )

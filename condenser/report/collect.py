@@ -52,7 +52,6 @@ class Report:
         self._tables = [result for result in own if result.rule == "table"]
         self._tests = {result.wildcards["table"]: result for result in own if result.rule == "compare"}
         self._figures = [result for result in own if result.rule == "figure"]
-        self._plans = [result for result in own if result.rule == "plan"]
         self._audit = next((result for result in own if result.rule == "audit"), None)
         self._data = next((result for result in own if result.rule == "collect"), None)
         self._curves = [
@@ -72,7 +71,7 @@ class Report:
         """The results that the page shows, without manifests and benchmarks."""
         shown = [self._table_file(result) for result in [*self._tables, *self._tests.values()]]
         shown += [file for result in self._tables for file in result.outputs if file.suffix == ".txt"]
-        shown += [file for result in [*self._figures, *self._plans] for file in result.outputs]
+        shown += [file for result in self._figures for file in result.outputs]
         shown += [file for _, file in self._curves]
         shown += [file for ranking in self._rankings for file in (ranking.metrics, ranking.run)]
         shown += self._texts().values()
@@ -293,31 +292,6 @@ class Report:
                 names.setdefault(re.sub(r"-seed\d+$", "", name), []).append(result)
             lines.append(_cost(rule, rules[rule]) | {"parts": [_cost(*one) for one in names.items()]})
         return {"rules": lines, "total": _cost("all", self.results)}
-
-    def planned(self) -> list[dict[str, Any]]:
-        """The plans that have been made: planned time, memory and bytes beside those of the results."""
-        by_name: dict[str, list[Result]] = {}
-        for result in self.results:
-            by_name.setdefault(result.name(self.dataset), []).append(result)
-        plans = []
-        for plan, file in [(made, file) for made in self._plans for file in made.outputs]:
-            rows = _read_tsv(file)
-            of = {row["rule"]: by_name.get(row["rule"], []) for row in rows}
-            of["table"] = by_name.get(
-                f"table {plan.wildcards['table']}", []
-            )  # the plan does not name its own
-            parts = [of[row["rule"]] for row in rows if row["rule"] != "total"]
-            if all(parts):  # a sum over only some of the jobs would be wrong
-                of["total"] = [result for part in parts for result in part]
-            costs = {name: _cost(name, results) if results else None for name, results in of.items()}
-            plans.append(
-                {
-                    "name": file.name,
-                    "rows": [row | {"measured": costs[row["rule"]]} for row in rows],
-                    "changes": plan.changes,
-                }
-            )
-        return plans
 
     def _needs_of_rules(self) -> dict[str, list[str]]:
         """The rules that each rule reads from, sorted; those of missing results too."""

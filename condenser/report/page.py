@@ -53,7 +53,6 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         figures=report.figures(),
         audit=report.audit(),
         costs=report.costs(),
-        plans=report.planned(),
         rules=report.rules(),
         last_run=report.last_run(),
         provenance=report.provenance(),

@@ -14,7 +14,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Record, manifests_beside, read_manifest, sound_record
-from condenser.pipeline.costs import WILDCARDS
+from condenser.pipeline.costs import TOLD_APART
 from condenser.pipeline.verify import SpecOf, current_of, stale
 
 STAGE = "report"  # a report shows all results but reports
@@ -41,11 +41,11 @@ class Result:
     benchmark: Path | None
 
     def name(self, dataset: str) -> str:
-        """The rule, and what tells its jobs apart but for their shard, as the rows of a plan are called.
+        """The rule, and what tells its jobs apart but for their shard.
 
         `dataset` is the one that is spoken of; another one is part of the name.
         """
-        keys = (*WILDCARDS, "table", "figure")
+        keys = (*TOLD_APART, "table", "figure")
         told = [self.wildcards[key] for key in keys if self.wildcards.get(key, dataset) != dataset]
         return " ".join([self.rule, *told])
 

@@ -31,8 +31,6 @@ It may hold:
 - `TASKS: tuple[str, ...]`: the tasks of the data sets that it is for (`condenser.data.sources`), where it is
   for sentences. Then it has no `negatives`, its own rules train it, and they make `similarities.<split>.tsv`
   in place of a run; see `condenser/systems/sentence_encoder.py`.
-- `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
-  It serves the rules that have `system` among their settings, such as `train`; `job.rule` tells them apart.
 
 `settings` is the system's entry in the configuration. The module itself imports no torch: the workflow reads
 it to check the configuration.

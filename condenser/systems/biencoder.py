@@ -96,28 +96,3 @@ def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) 
         initial_share=settings.distillation.initial_share,
     )
     return distillation_training(taught, initial, run)
-
-
-def cost(job: Any, data: Any) -> dict[str, Any] | None:
-    """What training takes (`condenser.pipeline.costs.rules`)."""
-    if job.rule != "train":  # an export
-        return None
-    return training_cost(job, data, num_encoders=1 if job.config.recipe.tied else 2)
-
-
-def training_cost(job: Any, data: Any, *, num_encoders: int) -> dict[str, Any]:
-    """What training of so many encoders takes: an item is a query with its passages.
-
-    The comparison with the start on held-out queries is not counted.
-    """
-    recipe, model = job.config.recipe, data.shape(job)
-    lengths, room = recipe.lengths, model.max_positions
-    taught = getattr(job.config.system, "distillation", None)
-    queries = data.queries(job, taught.queries if taught else None)
-    rows = [
-        (1, queries.cut(lengths.query, num_positions=room)),
-        (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
-    ]
-    num_items = queries.count if taught else data.num_examples(job)
-    work: dict[str, Any] = data.training(recipe, model, rows, num_items=num_items, num_encoders=num_encoders)
-    return work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import field_validator
 
@@ -52,9 +52,3 @@ def made_from_texts(settings: Settings, variant: str) -> list[str]:
     from condenser.retrieve.bm25 import index_name
 
     return [f"bm25/{index_name(settings.language, settings.expanded_passages, variant)}"]
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What a run takes (`condenser.pipeline.costs.rules`): each query is held against every passage."""
-    pairs = data.queries(job).count * data.passages(job).count
-    return {**data.run(job), "pairs": pairs, "memory_bytes": data.tables.assumption("java_bytes")}

@@ -114,25 +114,3 @@ def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) 
     from condenser.train.crossencoder import crossencoder_training
 
     return crossencoder_training(files, initial, run, loss=settings.loss)
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fine-tuning and reranking take (`condenser.pipeline.costs.rules`).
-
-    An item of the fine-tuning is a query with its passages; they share a [CLS].
-    """
-    recipe, model = job.config.recipe, data.shape(job)
-    settings, split = job.config.system, None
-    if job.rule == "train" and not settings.negatives:
-        split = settings.pseudo_labels.queries
-    query, passage = (
-        texts.cut(getattr(recipe.lengths, key), num_positions=model.max_positions)
-        for key, texts in (("query", data.queries(job, split)), ("passage", data.passages(job)))
-    )
-    length = min(query + passage - 1, model.max_positions)
-    if job.rule == "train":
-        rows = [(recipe.passages_per_query, length)]
-        return data.training(recipe, model, rows, num_items=data.num_examples(job))
-    run = data.run(job)
-    work = data.inference(job, model, num_rows=run["hits"], length=length)
-    return {**work, **run, "memory_bytes": work["memory_bytes"] + 48 * run["hits"]}  # rows, windows and score

@@ -79,13 +79,3 @@ def systems_of(settings: Settings) -> list[str]:
 def reorders(settings: Settings) -> list[str]:
     """None: a hit need be in one of their runs alone, so its own `depth` is the only bound."""
     return []
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fusing takes (`condenser.pipeline.costs.rules`): reading whole runs, and writing one."""
-    written = {} if job.rule == "fusion_weights" else data.run(job)
-    return {**written, "read_hits": sum(data.run(need)["hits"] for need in job.needs if _is_run(need))}
-
-
-def _is_run(job: Any) -> bool:
-    return hasattr(job.config, "depth")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from condenser.settings import Count, Name, Names, System
-from condenser.systems.biencoder import training_cost
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -94,30 +93,3 @@ def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) 
 
     keys = ("dim", "special_tokens", "punctuation", "match", "first_states")
     return late_training(files, initial, run, **{key: getattr(settings, key) for key in keys})
-
-
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What training and scoring take (`condenser.pipeline.costs.rules`).
-
-    To score, passages are encoded once, at most as many as there are hits; the products of queries and
-    passages are in float32. Those of a training are left out: a hundredth of its work.
-    """
-    if job.rule == "train":
-        return training_cost(job, data, num_encoders=1)
-    system, recipe, run = job.config.system, job.config.recipe, data.run(job)
-    shape, passages = data.shape(job), data.passages(job)
-    room, dim = shape.max_positions, system.dim or shape.dim
-    query_tokens = data.queries(job).cut(recipe.lengths.query, num_positions=room)
-    passage_tokens = passages.cut(recipe.lengths.passage, num_positions=room)
-    read = run["hits"] * len(system.candidates)
-    work = data.inference(job, shape, num_rows=min(passages.count, read), length=passage_tokens)
-    if system.match == "first":
-        query_tokens, passage_tokens = 1, min(system.first_states, passage_tokens)
-    states = job.config.encode.block_rows * passage_tokens + data.queries(job).count * query_tokens
-    return {
-        **work,
-        **run,
-        "fp32_flops": 2 * read * query_tokens * passage_tokens * dim,
-        "read_hits": read,
-        "memory_bytes": work["memory_bytes"] + 2 * states * dim + 32 * read,  # and rows, order, score
-    }

@@ -76,8 +76,7 @@ from condenser import kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
-from condenser.pipeline import environment, freshness, known, locks, specs, verify
-from condenser.pipeline.costs import forecast
+from condenser.pipeline import costs, environment, freshness, known, locks, specs, verify
 from condenser.report import state
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):

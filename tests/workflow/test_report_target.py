@@ -60,18 +60,19 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     assert "models/cocondenser/losses.jsonl" in inputs  # learning curves of models, too
     assert not any(name.endswith(".manifest.json") for name in inputs)
 
-    # more is there: a figure, tests and a plan
+    # more is there: a figure and tests
     (folder / "overlay.yaml").write_text(json.dumps(OVERLAY))
-    more = ["results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv"]
     overlays = ["overlay.yaml"]
-    finished(folder, *more, target="results/tiny/losses.svg", cores=1, overlays=overlays)
+    finished(
+        folder, "results/tiny/table2.tests.tsv", target="results/tiny/losses.svg", cores=1, overlays=overlays
+    )
     assert run(folder, target="verify", overlays=overlays).returncode == 0  # what it shows is still so
     assert started_rules(finished(folder, **options, overlays=overlays)) == {"report"}
     text = (folder / REPORT).read_text()
     assert command not in text and "Which differences hold" in text
     (why,) = re.findall(r"tiny/gone\.tsv</strong>\s*<span[^>]*>([^<]*)", text)
     assert why.startswith("config: models.gone.path: expected a Hugging Face folder")
-    assert "table2.plan.H200.tsv" in text and "data:image/svg+xml;base64," in text
+    assert "data:image/svg+xml;base64," in text
     assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
 
 

@@ -14,8 +14,6 @@ It may hold:
   `condenser.data.official`; they are downloaded first;
 - `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `packages(settings) -> list[str]`: installed packages whose versions decide the texts;
-- `expected(settings, split) -> list[Expected]`: for the plan, the passages (`split` None) or the queries of a
-  split that there will be; without it, the plan counts the user's own files, else takes official numbers;
 - `NEEDS_NETWORK`: `collect` itself fetches texts;
 - `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, relevant_grade,
   sample, wanted, seed)`: official files that hold the negatives of a system, and the training examples
@@ -34,11 +32,9 @@ It may hold:
 
 from __future__ import annotations
 
-import importlib.metadata
 import inspect
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -54,23 +50,6 @@ log = logging.getLogger("condenser")
 _NOT_COLLECTED = (
     *("recipe", "lengths", "documents", "measures", "relevant_grade", "other_eval_splits", "queries"),
 )
-
-
-@dataclass(frozen=True)
-class Expected:
-    """Texts that a data set will have, for the plan.
-
-    Attributes:
-        like: the row of the plan's collections.tsv that says how long they are.
-        count: how many, or all of the row where it has fewer; None for all of the row.
-        joined: how many of them make one passage.
-        basis: in words, where the count comes from; empty if from the row.
-    """
-
-    like: str
-    count: float | None
-    joined: int = 1
-    basis: str = ""
 
 
 def load(settings: Any) -> ModuleType:
@@ -107,14 +86,6 @@ def _named(settings: Any, function: str, *further: str) -> list[Any]:
 def unjudged_files(settings: Any) -> list[str]:
     """The names of the official files that hold queries without judgements; none for most."""
     return _named(settings, "unjudged_files")
-
-
-def package_bytes(settings: Any) -> int:
-    """Bytes of the Python files of these packages without their tests, by their installer's list."""
-    files = (
-        file for name in packages(settings) for file in importlib.metadata.distribution(name).files or ()
-    )
-    return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
 def splits(settings: Any) -> list[str]:

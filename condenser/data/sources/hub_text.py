@@ -20,7 +20,6 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
-from condenser.data.sources import Expected
 from condenser.program import check_proxies
 from condenser.settings import Block, Count, HomePath, Texts
 
@@ -59,18 +58,6 @@ def local_files(settings: Any) -> list[Path]:
         for part in settings.parts
         if Path(part.id).is_dir()
         for file in part_files(Path(part.id), part.config, part.split)
-    ]
-
-
-def expected(settings: Any, split: str | None) -> list[Expected]:
-    """The rows of each part, by the name of its dataset and its config."""
-    return [
-        Expected(
-            " ".join(filter(None, [part.id, part.config, "whole" if part.whole_rows else None])),
-            part.max_rows,
-            part.rows_per_passage,
-        )
-        for part in settings.parts
     ]
 
 

@@ -18,7 +18,6 @@ from condenser.data.parsing import Row
 from condenser.data.records import Item, Passage
 from condenser.data.sources.hub_text import NEEDS_NETWORK as NEEDS_NETWORK
 from condenser.data.sources.hub_text import Part, part_passages
-from condenser.data.sources.hub_text import expected as expected
 from condenser.data.sources.hub_text import local_files as local_files
 from condenser.settings import Sentences
 

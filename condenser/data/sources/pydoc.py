@@ -23,11 +23,9 @@ from pydantic import Field, model_validator
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row
 from condenser.data.records import Passage, Qrel, Query
-from condenser.data.sources import Expected, package_bytes
 from condenser.progress import track
 from condenser.settings import Count, JudgedTexts
 
-_PER_MB = 194  # 3,856 passages of 19.9 MB of source of the two packages of config.yaml
 _TEST_FOLDERS = {"test", "tests", "testing", "_tests", "_testing"}
 _ROLE = re.compile(r":[a-zA-Z][\w:+.-]*:`([^`]*)`")
 _TARGET = re.compile(r"\s*<[^<>`]*>$")
@@ -69,20 +67,6 @@ class Settings(JudgedTexts):
 def packages(settings: Any) -> list[str]:
     """The packages whose versions decide the texts."""
     return list(settings.packages)
-
-
-def expected(settings: Any, split: str | None) -> list[Expected]:
-    """Passages by the bytes of the packages, queries as configured."""
-    if split is None:
-        return by_bytes("pydoc", settings, per_mb=_PER_MB)
-    key = "eval_queries" if split == settings.eval_split else "train_queries"
-    return [Expected("pydoc/queries", getattr(settings, key), basis="queries as configured")]
-
-
-def by_bytes(like: str, settings: Any, *, per_mb: float) -> list[Expected]:
-    """So many texts for a megabyte of the packages' source."""
-    count = max(2.0, per_mb * package_bytes(settings) / 1e6)
-    return [Expected(like, count, basis=f"{per_mb:g} texts per MB of source")]
 
 
 def collect(

@@ -14,11 +14,9 @@ from pydantic import Field
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.records import Passage
-from condenser.data.sources import Expected, pydoc
+from condenser.data.sources import pydoc
 from condenser.data.sources.pydoc import Docstring, docstrings_of, row_of, versions_of
 from condenser.settings import Count, Texts
-
-_PER_MB = 230  # 4,582 documents of 19.9 MB of source of the two packages of config.yaml
 
 
 class Settings(Texts):
@@ -30,11 +28,6 @@ class Settings(Texts):
 
 # as there: the texts are those of installed packages
 packages = pydoc.packages
-
-
-def expected(settings: Any, split: str | None) -> list[Expected]:
-    """Documents by the bytes of the packages."""
-    return pydoc.by_bytes("pydoc_documents", settings, per_mb=_PER_MB)
 
 
 def collect(

@@ -12,8 +12,7 @@ counted in the files by others.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import BYTE_ORDER_MARK, Row, Unfit, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
-from condenser.data.sources import Expected, plain_or_packed
+from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import Count, HomePath, Name, PartlyJudgedTexts, Whole
 
@@ -87,34 +86,6 @@ def local_files(settings: Any) -> list[Path]:
     """The files in the folder `path`, if there is one."""
     folder = settings.path
     return [plain_or_packed(Path(folder, name)) for name in _file_names(settings)] if folder else []
-
-
-def expected(settings: Any, split: str | None) -> list[Expected]:
-    """Paragraphs and questions, counted or official; in one file, a split has the share of its articles."""
-    files = local_files(settings)
-    if not files:
-        paragraphs, questions = zip(*(OFFICIAL_ROWS[name] for name in _file_names(settings)), strict=True)
-        of_split = questions if settings.one_file else OFFICIAL_ROWS.get(f"{split}-v1.1.json", (0, 0))[1:]
-        count = sum(paragraphs if split is None else of_split)
-        return [Expected("squad" if split is None else "squad/queries", count, basis="official numbers")]
-    if split is None:
-        return [Expected("squad", _count_in(files, "context"), basis="paragraphs counted")]
-    if not settings.one_file:
-        count = _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
-    else:
-        held_out = settings.held_out_articles / _count_in(files, "paragraphs")
-        share = held_out if split == settings.eval_split else 1 - held_out
-        count = max(1.0, share * _count_in(files, "question"))
-    return [Expected("squad/queries", count, basis="questions counted")]
-
-
-def _count_in(files: Sequence[Path], key: str) -> float:
-    """How often a key stands in JSON files."""
-    count = 0
-    for file in files:
-        with open_unpacked(file) as stream:
-            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
-    return float(max(1, count))
 
 
 def collect(

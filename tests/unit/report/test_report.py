@@ -220,40 +220,6 @@ def test_quality_by_rule_goes_from_the_start_to_the_trained_system(
     assert only_tuned is None  # one step is no way
 
 
-def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
-    results = results_of(tmp_path)
-    plan = results / "small" / "table2.plan.tsv"
-    train, collected, other, table, total = (
-        "train A seed1\t1\t3600.0\t2000000000\t92000000\tH200\tcounted\t1800.0\t10800.0\tstated 98%",
-        "collect\t1\t2.0\t\t0\tH200\tcounted\t1.0\t3.0\tscaled 100%",
-        "pretrain other\t1\t5.0\t\t\tH200\tcounted\t1.0\t9.0\tscaled 100%",
-        "table\t1\t1.0\t\t\tH200\tcounted\tunknown\tunknown\tunknown",
-        "total\t3\t3607.0\t2000000000\t92000000\t\t\t1803.5\t10821.0\tstated 100%",
-    )
-
-    def planned(*rows: str) -> tuple[Report, list[dict[str, Any] | None]]:
-        columns = "rule jobs seconds memory_bytes bytes_on_disk device basis seconds_low seconds_high rates"
-        plan.write_text("".join(f"{line}\n" for line in ("\t".join(columns.split()), *rows)))
-        record_beside(plan, "plan", wildcards={"table": "table2", "on": ""})
-        report = report_of(results)
-        return report, [row["measured"] for row in report.planned()[0]["rows"]]
-
-    report, measured = planned(train, collected, other, total)
-    of = {result.rule: result for result in report.results}
-    assert measured[2:] == [None, None]  # nor has the total all that it adds up
-    for cost, rule in zip(measured, ("train", "collect"), strict=False):
-        assert cost is not None and cost["seconds"] == of[rule].record["wall_time_s"]
-        assert cost["memory_mb"] == of[rule].record["peak_memory_mb"]
-        assert cost["bytes"] == sum(file.stat().st_size for file in of[rule].outputs)
-    text = Page(page(report, WIDE)[0]).text
-    assert "1 h 0 min (30 min 0 s to 3 h 0 min)" in text and "stated 98%" in text
-    assert "2.0 GB" in text and "92.0 MB" in text
-
-    *parts, whole = planned(train, collected, table, total)[1]
-    assert whole is not None and whole["jobs"] == 3
-    assert whole["bytes"] == sum(part["bytes"] for part in parts if part)
-
-
 def test_what_is_learnt_for_an_index_has_its_curve_and_its_name_in_a_plan(tmp_path: Path) -> None:
     losses = results_of(tmp_path) / "small" / "expansions" / "terms" / "seed1" / "losses.jsonl"
     write_losses(losses, [2.0, 1.0])
