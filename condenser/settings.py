@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
@@ -371,7 +371,151 @@ class PseudoLabels(Block):
 
 
 class System(Block):
-    """The keys of every system; `label` is its name in tables."""
+    """The keys of every system, and what its kind says of it; `label` is its name in tables.
+
+    A kind overrides what its systems do otherwise: see `condenser.systems`.
+    """
+
+    TASKS: ClassVar[tuple[str | None, ...]] = (None,)
+    """The tasks of the data sets that it is for (`condenser.data.sources`); None has queries and passages."""
+
+    OF_RUNS: ClassVar[tuple[str, ...]] = ()
+    """Keys that only its runs depend on. Jobs without a split, such as its training, do not see them."""
+
+    READS_PAIRS: ClassVar[bool] = False
+    """Whether its model reads a query and a passage in one row."""
 
     kind: Name
     label: str | None = None
+
+    @property
+    def start(self) -> str | None:
+        """The model that it starts from, or the system whose weights it does."""
+        return None
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether fine-tuning makes it; then it has `training`."""
+        return False
+
+    @property
+    def learns_from_judgements(self) -> bool:
+        """Whether judged train queries change its rankings."""
+        return self.is_trained
+
+    @property
+    def own_recipe(self) -> dict[str, Any]:
+        """The keys of the data set's recipe that it replaces."""
+        return {}
+
+    @property
+    def miners(self) -> list[str]:
+        """The systems whose negatives it learns from."""
+        return []
+
+    @property
+    def taught_by(self) -> list[Any]:
+        """Blocks with a `teacher` and the `queries` for which it learns from the teacher's run."""
+        return []
+
+    @property
+    def pseudo_labelled(self) -> PseudoLabels | None:
+        """Whose hits are its examples of queries without judgements."""
+        return None
+
+    @property
+    def reads(self) -> list[str]:
+        """The systems whose runs it reads, besides miners'.
+
+        A system has variants (train size and seed) if it is trained, or if one of those that it reads has
+        variants; and of the seed alone if its start is pre-trained for each seed.
+        """
+        return [taught.teacher for taught in self.taught_by]
+
+    @property
+    def reordered(self) -> list[str] | None:
+        """Those whose hits it sorts anew, so that its runs are no deeper; None: it finds hits of its own."""
+        return None
+
+    @property
+    def own_depth(self) -> int | None:
+        """Hits a query that it ranks at most, where it reads those of others."""
+        return None
+
+    @property
+    def expansions(self) -> dict[str, str]:
+        """The entries of `expansions` that it reads, by its key for them."""
+        return {}
+
+    @property
+    def kind_of_start(self) -> str:
+        """The kind of the systems that it may start from."""
+        return "biencoder"
+
+    def check(self, systems: Mapping[str, System]) -> None:
+        """See that its entry fits those of the other systems.
+
+        Raises:
+            ValueError: it does not.
+        """
+
+    def gives_probabilities(self, systems: Mapping[str, System]) -> bool:
+        """Whether the sigmoid of a score is the probability that a passage is relevant, to denoise by."""
+        return False
+
+    def longest_row(self, recipe: Any) -> int:
+        """Tokens of the longest row that its model reads, specials included."""
+        return max(int(recipe.lengths.query), int(recipe.lengths.passage))
+
+    def made_from_texts(self, variant: str) -> list[str]:
+        """Results under `results/<dataset>/` that it makes of the collection before any query.
+
+        A table makes these and the models of its rows where no query is judged.
+        """
+        return []
+
+    def training(self, files: Any, initial: Path, run: Any) -> Any:
+        """Its fine-tuning.
+
+        Args:
+            files: `condenser.train.examples.TrainingFiles`.
+            initial: the folder of the model that it starts from.
+            run: `condenser.train.loop.Run`, whose settings are the recipe.
+
+        Returns:
+            A `condenser.train.loop.Trainable`.
+        """
+        raise NotImplementedError(f"systems of the kind {self.kind} are not trained")
+
+
+class StartedSystem(System):
+    """A system that starts from the model `initial`, or from a system that is trained as this one.
+
+    `recipe` replaces keys of the data set's recipe. With `train: false` it is the model as it is.
+    """
+
+    initial: Name
+    train: bool = True
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def start(self) -> str | None:
+        return self.initial
+
+    @property
+    def is_trained(self) -> bool:
+        return self.train
+
+    @property
+    def own_recipe(self) -> dict[str, Any]:
+        return self.recipe
+
+
+class FineTunedSystem(StartedSystem):
+    """One that is fine-tuned on examples with the `negatives` of other systems."""
+
+    negatives: Names = Field(default_factory=list)
+
+    @property
+    def miners(self) -> list[str]:
+        return self.negatives

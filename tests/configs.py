@@ -52,8 +52,17 @@ def config_of(written: Mapping[str, Any]) -> Config:
 
 
 def entry_of(entry: Mapping[str, Any], tag: str, folder: str) -> Any:
-    """An entry by the class of its kind; of one that names none, just its values."""
-    return partly(kinds.load(folder, entry[tag]).Settings, entry) if tag in entry else Settings(**entry)
+    """An entry by the class of its kind, a system with its defaults; of no kind, just its values."""
+    if tag not in entry:
+        return Settings(**entry)
+    kind = kinds.load(folder, entry[tag]).Settings
+    fields = kind.model_fields.items() if folder == "systems" else ()
+    defaults = {
+        name: field.get_default(call_default_factory=True)
+        for name, field in fields
+        if not field.is_required()
+    }
+    return partly(kind, {**defaults, **entry})
 
 
 class OnPlainValues:

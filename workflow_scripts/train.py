@@ -23,28 +23,25 @@ from condenser.train.launch import launch
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser import kinds
     from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
     from condenser.train.examples import TrainingFiles
     from condenser.train.loop import run_training
 
-    files, recipe = job.input, job.settings.recipe
+    files, recipe, system = job.input, job.settings.recipe, job.settings.system
     examples = TrainingFiles(
         files.examples,
         TextFiles.of_inputs(files),
         files.held_out or None,
         recipe.validation,
-        has_pseudo_labels=bool(getattr(job.settings.system, "pseudo_labels", None)),
+        has_pseudo_labels=system.pseudo_labelled is not None,
         teacher_run=files.teacher_run or None,
     )
-    system = kinds.load("systems", job.settings.system.kind)
-    in_one_row = hasattr(system, "longest_row")
-    lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=in_one_row)
+    lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=system.READS_PAIRS)
     return run_training(
         job,
         partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),
-        lambda run: system.training(job.settings.system, examples, files.initial.parent, run),
+        lambda run: system.training(examples, files.initial.parent, run),
     )
 
 

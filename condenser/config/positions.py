@@ -13,7 +13,6 @@ from condenser.encoders import encoder_config
 from condenser.files import read_json, refuse_link_out
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import AUTO, partly
-from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _NUM_SPECIALS = 2
@@ -77,7 +76,6 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     backbone = experiment.origin(config, initial)
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
-        longest_row = kinds.load(SYSTEMS, entry.kind).longest_row
         settings = experiment.recipe(config, dataset, entry)
         if hasattr(
             settings, "lengths"
@@ -86,7 +84,7 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
                 text: 3 if length == AUTO else length for text, length in vars(settings.lengths).items()
             }
             settings = partly(Recipe, {**vars(settings), "lengths": lengths})
-        tokens = longest_row(settings)
+        tokens = entry.longest_row(settings)
         key = f"recipes.{recipe}, the longest row of systems.{system}"
         _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
 

@@ -8,14 +8,13 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment, kinds
+from condenser import experiment
 from condenser.blocks import Config, Recipe, SentenceRecipe, Table
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, preview
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.settings import UNTRAINED, merged_training, plain
-from condenser.systems import FOLDER as SYSTEMS
 
 
 def check_datasets(config: Config) -> None:
@@ -193,8 +192,8 @@ def _check_families(key: str, name: str, config: Config) -> None:
             raise ValueError(f"{key}.of: expected models of one checkpoint, got {candidate}, {fault}.")
     for system in sorted(experiment.systems_behind(config, model.of)):
         entry = config.systems[system]
-        for learnt in (getattr(entry, of, None) for of in ("distillation", "pseudo_labels")):
-            if learnt and learnt.queries in [*model.queries, *model.unjudged]:
+        for learnt in entry.taught_by:
+            if learnt.queries in [*model.queries, *model.unjudged]:
                 raise ValueError(
                     f"{key}.of: expected candidates that do not learn from {learnt.queries}, which compares "
                     f"them, got {system}. Name other queries or candidates."
@@ -230,7 +229,7 @@ def check_systems(config: Config) -> None:
     systems = config.systems
     for name, system in systems.items():
         key = f"systems.{name}"
-        if hasattr(system, "initial"):
+        if system.start is not None:
             _check_start(f"{key}.initial", name, config)
         for other in experiment.systems_of(config, name):
             of_key = next(
@@ -242,14 +241,13 @@ def check_systems(config: Config) -> None:
             named = [(*sources.splits(one), *sources.unjudged_names(one)) for one in config.datasets.values()]
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
-        for of in ("expanded_passages", "expanded_queries"):
-            if (expansion := getattr(system, of, None)) is not None:
-                check_name(f"{key}.{of}", expansion, config.expansions)
-                if of == "expanded_queries" and config.expansions[expansion].trained:
-                    raise ValueError(
-                        f"{key}.{of}: expected an expansion with files or generated, got {expansion}, of "
-                        "passages."
-                    )
+        for of, expansion in system.expansions.items():
+            check_name(f"{key}.{of}", expansion, config.expansions)
+            if of == "expanded_queries" and config.expansions[expansion].trained:
+                raise ValueError(
+                    f"{key}.{of}: expected an expansion with files or generated, got {expansion}, of "
+                    "passages."
+                )
         if getattr(system, "first_on", None):
             check_name(f"{key}.first_on", system.first_on, config.datasets)
             if not experiment.fits(config, name, system.first_on):
@@ -257,10 +255,10 @@ def check_systems(config: Config) -> None:
                     f"{key}.first_on: expected a data set of sentences, got {system.first_on}. "
                     "Name one that has pairs or triplets."
                 )
-        if getattr(system, "recipe", None):
+        if system.own_recipe:
             wanted: type[Recipe] | type[SentenceRecipe]
             wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
-            if "held_out" in system.recipe:
+            if "held_out" in system.own_recipe:
                 raise ValueError(
                     f"{key}.recipe.held_out: expected no such key, as all systems of a data set leave out "
                     "the same queries. Set it in recipes."
@@ -268,17 +266,17 @@ def check_systems(config: Config) -> None:
             for recipe in config.recipes.values():
                 if not isinstance(recipe, wanted):
                     continue
-                changed = merged_training(plain(recipe), system.recipe)
+                changed = merged_training(plain(recipe), system.own_recipe)
                 checked = checked_block(wanted, changed, key=f"{key}.recipe")
                 _check_recipe(f"{key}.recipe", checked, config)
                 if isinstance(checked, Recipe) and checked.negatives.denoise:
                     _check_teacher(f"{key}.recipe.negatives.denoise", name, config)
     for name, system in systems.items():
-        if getattr(system, "pseudo_labels", None):
-            _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
+        if labels := system.pseudo_labelled:
+            _check_pseudo_labels(f"systems.{name}.pseudo_labels", labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name, system in systems.items():
-        own = (getattr(system, "recipe", None) or {}).get("negatives", {})
+        own = system.own_recipe.get("negatives", {})
         is_teacher = "denoise" in own  # its files may be asked for by themselves
         if own and not is_teacher and not any(_draws_from(name, one) for one in systems.values()):
             raise ValueError(
@@ -304,24 +302,22 @@ def check_systems(config: Config) -> None:
             _check_families(f"models.{name}", name, config)
     _check_what_starts_from_lstm(config)
     for name, system in systems.items():
-        if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
-            try:
-                check(system, systems)
-            except ValueError as error:
-                raise ValueError(f"systems.{name}.{error}") from None
+        try:
+            system.check(systems)
+        except ValueError as error:
+            raise ValueError(f"systems.{name}.{error}") from None
 
 
 def _draws_from(name: str, system: Any) -> bool:
     """Whether a system learns from the negatives of the one of this name."""
-    labels = getattr(system, "pseudo_labels", None)
-    return name in getattr(system, "negatives", []) or (labels is not None and labels.teacher == name)
+    labels = system.pseudo_labelled
+    return name in system.miners or (labels is not None and labels.teacher == name)
 
 
 def _check_teacher(key: str, name: str, config: Config) -> None:
     """Refuse thresholds on scores that are no probabilities, and on negatives that no scores give."""
     system = config.systems[name]
-    gives = getattr(kinds.load(SYSTEMS, system.kind), "gives_probabilities", None)
-    if gives is None or not gives(system, config.systems):
+    if not system.gives_probabilities(config.systems):
         raise ValueError(
             f"{key}: expected null, as the scores of {name} are no probabilities. Denoise by a cross-encoder "
             "with loss: pointwise."
@@ -353,13 +349,11 @@ def _check_start(key: str, name: str, config: Config) -> None:
     system = config.systems[name]
     if (other := experiment.starts_from(config, name)) is None:
         return
-    kind_of_start = getattr(kinds.load(SYSTEMS, system.kind), "kind_of_start", None)
-    wanted = kind_of_start(system) if kind_of_start else "biencoder"
-    trained = [
-        one for one, entry in config.systems.items() if entry.kind == wanted and entry.train and one != name
-    ]
+    wanted = system.kind_of_start
+    others = ((one, entry) for one, entry in config.systems.items() if one != name)
+    trained = [one for one, entry in others if entry.kind == wanted and entry.is_trained]
     check_name(key, other, [*config.models, *(trained if experiment.ranks(config, name) else [])])
-    ours, theirs = ((one.recipe or {}).get("tied") for one in (system, config.systems[other]))
+    ours, theirs = (one.own_recipe.get("tied") for one in (system, config.systems[other]))
     if ours != theirs:
         raise ValueError(
             f"{key}: expected a system with as many encoders, got {other}: recipe.tied is {theirs} there and "

@@ -15,7 +15,6 @@ from condenser import kinds
 from condenser.blocks import Config, Denoise, Metrics
 from condenser.data import sources
 from condenser.settings import AUTO, UNTRAINED, Lengths, merged_training, partly, plain
-from condenser.systems import FOLDER as SYSTEMS
 
 OWN = "collection"
 """The corpus of a model that is trained on the texts of the data set it is used for: see `home`."""
@@ -78,8 +77,8 @@ def starts_from(config: Config, system: str) -> str | None:
 
     `initial` names a model; a system only where no model has that name.
     """
-    initial = getattr(config.systems[system], "initial", None)
-    return None if initial is None or initial in config.models else initial
+    start: str | None = config.systems[system].start
+    return None if start in config.models else start
 
 
 def initial_model(config: Config, system: str) -> str | None:
@@ -89,8 +88,8 @@ def initial_model(config: Config, system: str) -> str | None:
         if other not in config.systems:
             break
         system = other
-    initial = getattr(config.systems[system], "initial", None)
-    return initial if initial in config.models else None
+    start: str | None = config.systems[system].start
+    return start if start in config.models else None
 
 
 def home(config: Config, model: str, dataset: str) -> str:
@@ -165,36 +164,28 @@ def model_of(config: Config, name: str) -> tuple[str, int | None]:
 
 def is_trained(config: Config, system: str) -> bool:
     """Whether a system is fine-tuned."""
-    entry = config.systems[system]
-    return kinds.load(SYSTEMS, entry.kind).is_trained(entry)
+    return bool(config.systems[system].is_trained)
 
 
 def learns(config: Config, system: str) -> bool:
     """Whether a system itself learns from judged queries: its model, or weights of its parts or terms."""
-    entry = config.systems[system]
-    kind = kinds.load(SYSTEMS, entry.kind)
-    answer: bool = getattr(kind, "learns_from_judgements", kind.is_trained)(entry)
-    return answer or learns_terms(config, system)
+    return config.systems[system].learns_from_judgements or learns_terms(config, system)
 
 
 def fits(config: Config, system: str, dataset: str) -> bool:
     """Whether a system is for what a data set has: queries, or sentences of one task."""
-    tasks = getattr(kinds.load(SYSTEMS, config.systems[system].kind), "TASKS", (None,))
-    return sources.task(config.datasets[dataset]) in tasks
+    return sources.task(config.datasets[dataset]) in config.systems[system].TASKS
 
 
 def ranks(config: Config, system: str) -> bool:
     """Whether a system ranks passages for queries; others are for sentences."""
-    return not hasattr(kinds.load(SYSTEMS, config.systems[system].kind), "TASKS")
+    return None in config.systems[system].TASKS
 
 
 def systems_of(config: Config, system: str) -> list[str]:
     """The systems whose runs or examples a system reads, and the one whose weights it starts from."""
-    entry = config.systems[system]
-    named = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None)
-    read = named(entry) if named else getattr(entry, "negatives", [])
-    start = starts_from(config, system)
-    return read if start is None else list(dict.fromkeys([*read, start]))
+    entry, start = config.systems[system], starts_from(config, system)
+    return list(dict.fromkeys([*entry.miners, *entry.reads, *([] if start is None else [start])]))
 
 
 def has_sizes(config: Config, system: str) -> bool:
@@ -204,7 +195,7 @@ def has_sizes(config: Config, system: str) -> bool:
 
 def learns_terms(config: Config, system: str) -> bool:
     """Whether a system indexes weights of terms that are learnt from train queries."""
-    name = getattr(config.systems[system], "expanded_passages", None)
+    name = config.systems[system].expansions.get("expanded_passages")
     return name is not None and config.expansions[name].trained is not None
 
 
@@ -236,10 +227,8 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
     """
     entry = config.systems[system]
     depths: list[int] = [getattr(recipe(config, dataset, entry).depth, purpose)]
-    if reorders := getattr(kinds.load(SYSTEMS, entry.kind), "reorders", None):
-        depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
-        depths.append(getattr(entry, "depth", depths[0]))
-    return min(depths)
+    depths += [run_depth(config, dataset, one, purpose=purpose) for one in entry.reordered or ()]
+    return min(depths if entry.own_depth is None else [*depths, entry.own_depth])
 
 
 def systems_of_kind(config: Config, kind: str) -> list[str]:
@@ -280,10 +269,9 @@ def families(config: Config, system: str) -> set[str]:
 
     Systems with one in common err alike. Those that give negatives do not count: their hits are avoided.
     """
-    entry, initial = copy(config.systems[system]), initial_model(config, system)
-    vars(entry)["negatives"] = []
-    named, start = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None), starts_from(config, system)
-    parts = {*(named(entry) if named else []), *([] if start is None else [start])}
+    entry, initial = config.systems[system], initial_model(config, system)
+    start = starts_from(config, system)
+    parts = {*entry.reads, *([] if start is None else [start])}
     found: set[str] = set() if initial is None else {origin(config, initial)}
     for model in chain(config, initial) if initial else []:
         parts.update(made_of(config, model))
@@ -322,7 +310,7 @@ def ranks_held_out(config: Config, system: str, asked: str) -> bool:
     """
     if is_trained(config, system):
         return ranking_variant(config, system, asked) == asked
-    return hasattr(kinds.load(SYSTEMS, config.systems[system].kind), "reorders")
+    return config.systems[system].reordered is not None
 
 
 def leaves_out(config: Config, dataset: str, variant: str) -> bool:
@@ -373,7 +361,7 @@ def recipe(config: Config, dataset: str, system: Any = None) -> Any:
     Its `lengths` are complete: where it has null, the data set's number stands, or else `auto`.
     """
     given = config.recipes[recipe_name(config, dataset)]
-    changes = getattr(system, "recipe", None) or {}
+    changes = system.own_recipe if system else {}
     made = partly(type(given), merged_training(plain(given), changes)) if changes else copy(given)
     for length in ("epochs", "updates"):
         vars(made).setdefault(length, None)
@@ -386,7 +374,7 @@ def recipe(config: Config, dataset: str, system: Any = None) -> Any:
 
 def denoising(config: Config, system: str) -> Denoise | None:
     """The thresholds on a system's scores, which its own recipe has: it denoises its negatives by them."""
-    given = (getattr(config.systems[system], "recipe", None) or {}).get("negatives", {}).get("denoise")
+    given = config.systems[system].own_recipe.get("negatives", {}).get("denoise")
     return None if given is None else partly(Denoise, given)
 
 
@@ -425,9 +413,7 @@ def is_measured(config: Config, dataset: str) -> bool:
 
 def made_from_texts(config: Config, system: str, variant: str) -> list[str]:
     """What a variant of a system makes before any query comes, below the results of the data set."""
-    entry = config.systems[system]
-    made = getattr(kinds.load(SYSTEMS, entry.kind), "made_from_texts", None)
-    return made(entry, variant) if made else []
+    return list(config.systems[system].made_from_texts(variant))
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:

@@ -33,7 +33,6 @@ from condenser.experiment import (
 )
 from condenser.files import canonical_json
 from condenser.settings import Settings, partly, plain
-from condenser.systems import FOLDER as SYSTEMS
 
 
 def table_entry(config: Config, dataset: str, table: str) -> Table:
@@ -136,7 +135,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             settings = recipe(config, of, system)
             about = {
                 **{"dataset": of, "model": root(config, initial), "lengths": plain(settings.lengths)},
-                "in_one_row": hasattr(kinds.load(SYSTEMS, system.kind), "longest_row"),
+                "in_one_row": system.READS_PAIRS,
             }
             entry = texts.setdefault(canonical_json(about), {**about, "splits": [], "systems": []})
             for key, value in (("splits", split), ("systems", row["method"])):
@@ -213,7 +212,7 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
     """
 
     def is_start(one: str) -> bool:
-        initial = getattr(config.systems[one], "initial", None)
+        initial = config.systems[one].start
         if initial is None or systems_of(config, one) or is_trained(config, one):
             return False
         return root(config, initial) == initial

@@ -81,7 +81,7 @@ class Known:
         if (table := next(made, None)) is None:
             return []
         rows = table_rows(config, dataset, table)[::-1]
-        rows.sort(key=lambda row: not hasattr(config.systems[row["system"]], "initial"))
+        rows.sort(key=lambda row: config.systems[row["system"]].start is None)
         return [[row["system"], variant] for row in rows for variant in row["variants"]]
 
     def _system(self, dataset: str, system: str) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Known:
         if parts := _parts(entry):
             described["parts"] = [[part, experiment.ranking_variant(config, part, variant)] for part in parts]
         try:
-            if hasattr(entry, "initial"):
+            if entry.start is not None:
                 described["model"] = self.encoder_of(dataset, system, variant)
                 files.append(described["model"])
             is_made = all(self._is_there(Path(file)) for file in files)

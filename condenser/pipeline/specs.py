@@ -23,7 +23,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment, kinds
+from condenser import experiment
 from condenser.blocks import Config
 from condenser.data import sources
 from condenser.experiment import run_depth
@@ -40,7 +40,6 @@ from condenser.job import write_job
 from condenser.pipeline.code import code_digests
 from condenser.pipeline.remembered import Remembered
 from condenser.settings import UNTRAINED, BlockType, Settings, partly, plain
-from condenser.systems import FOLDER as SYSTEMS
 
 Job = tuple[str, dict[str, str]]  # a rule and its wildcards
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
@@ -351,11 +350,11 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
             )
         hidden = {"label", "recipe"}
         if "split" not in wildcards:
-            hidden.update(getattr(kinds.load(SYSTEMS, system.kind), "OF_RUNS", ()))
+            hidden.update(system.OF_RUNS)
         seen.system = _without(system, hidden)
         if "dataset" in wildcards and "split" not in wildcards:
             seen.hybrid = hybrid_of(config, wildcards["dataset"], wildcards["system"])
-    name = getattr(system, "expanded_queries", None)
+    name = system.expansions.get("expanded_queries") if system else None
     if "index" in wildcards:
         name = next(iter(wildcards["index"].split(".")[1:]), None)
     seen.expansion = _without(config.expansions[name], {"files", "trained", "generated"}) if name else None
@@ -444,7 +443,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
 
 
 def _is_expanded(part: Any) -> bool:
-    return bool(getattr(part, "expanded_passages", None) or getattr(part, "expanded_queries", None))
+    return bool(part.expansions)
 
 
 def _without(block: BlockType, names: set[str]) -> BlockType:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Block, Name, Names, Positive, PseudoLabels, System
+from condenser.settings import Block, FineTunedSystem, Name, Positive, PseudoLabels
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
@@ -33,22 +33,17 @@ class Distillation(Block):
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
-class Settings(System):
+class Settings(FineTunedSystem):
     """Where it starts, and whose negatives it is fine-tuned on, or which teacher it is distilled from.
 
     `initial` is a model, or a bi-encoder that is trained: then each variant starts from the weights of its
     same variant. With that system among the `negatives` it is a round of ANCE (Xiong et al. 2021, §4), which
     mines negatives with the last weights and trains on from these; rounds replace its refresh while it
     trains.
-    With `train: false` it is the model `initial` as it is. `recipe` replaces keys of the data set's recipe.
     """
 
-    initial: Name
-    train: bool = True
-    negatives: Names = Field(default_factory=list)
     distillation: Distillation | None = None
     pseudo_labels: PseudoLabels | None = None
-    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _learns_from_one_thing(self) -> Settings:
@@ -62,37 +57,32 @@ class Settings(System):
             raise ValueError("pseudo_labels: expected none without negatives, whose examples they add to")
         return self
 
+    @property
+    def learns_from_judgements(self) -> bool:
+        """Whether it is fine-tuned on judged queries: a teacher's rankings need none."""
+        return self.train and self.distillation is None
 
-def is_trained(settings: Settings) -> bool:
-    """Whether it is fine-tuned."""
-    return settings.train
+    @property
+    def taught_by(self) -> list[Distillation | PseudoLabels]:
+        return [taught for taught in (self.distillation, self.pseudo_labels) if taught]
 
+    @property
+    def pseudo_labelled(self) -> PseudoLabels | None:
+        return self.pseudo_labels
 
-def learns_from_judgements(settings: Settings) -> bool:
-    """Whether it is fine-tuned on judged queries: a teacher's rankings need none."""
-    return settings.train and getattr(settings, "distillation", None) is None
+    def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+        """Fine-tuning of the encoder of `initial`: see `retriever_training` and `distillation_training`."""
+        from condenser.train.finetune import distillation_training, retriever_training
+        from condenser.train.teacher import TaughtFiles
 
-
-def systems_of(settings: Settings) -> list[str]:
-    """Those whose negatives it learns from, and its teacher."""
-    teachers = (getattr(settings, key, None) for key in ("distillation", "pseudo_labels"))
-    named = [*settings.negatives, *(one.teacher for one in teachers if one)]
-    return list(dict.fromkeys(named))
-
-
-def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
-    """Fine-tuning of the encoder of `initial`: see `retriever_training` and `distillation_training`."""
-    from condenser.train.finetune import distillation_training, retriever_training
-    from condenser.train.teacher import TaughtFiles
-
-    if settings.distillation is None:
-        return retriever_training(files, initial, run)
-    assert files.teacher_run
-    taught = TaughtFiles(
-        files.teacher_run,
-        files.texts,
-        with_own_passage=settings.distillation.own_passage,
-        temperature=settings.distillation.temperature,
-        initial_share=settings.distillation.initial_share,
-    )
-    return distillation_training(taught, initial, run)
+        if self.distillation is None:
+            return retriever_training(files, initial, run)
+        assert files.teacher_run
+        taught = TaughtFiles(
+            files.teacher_run,
+            files.texts,
+            with_own_passage=self.distillation.own_passage,
+            temperature=self.distillation.temperature,
+            initial_share=self.distillation.initial_share,
+        )
+        return distillation_training(taught, initial, run)

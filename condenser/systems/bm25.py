@@ -41,14 +41,16 @@ class Settings(System):
             )
         return language
 
+    @property
+    def expansions(self) -> dict[str, str]:
+        named = {
+            "expanded_passages": self.expanded_passages,
+            "expanded_queries": self.expanded_queries,
+        }
+        return {key: name for key, name in named.items() if name is not None}
 
-def is_trained(settings: Settings) -> bool:
-    """BM25 learns nothing."""
-    return False
+    def made_from_texts(self, variant: str) -> list[str]:
+        """The index."""
+        from condenser.retrieve.bm25 import index_name
 
-
-def made_from_texts(settings: Settings, variant: str) -> list[str]:
-    """The index."""
-    from condenser.retrieve.bm25 import index_name
-
-    return [f"bm25/{index_name(settings.language, settings.expanded_passages, variant)}"]
+        return [f"bm25/{index_name(self.language, self.expanded_passages, variant)}"]

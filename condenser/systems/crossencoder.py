@@ -10,18 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from condenser.settings import Count, Name, Names, PseudoLabels, System
+from condenser.settings import Count, FineTunedSystem, Name, PseudoLabels, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
     from condenser.train.loop import Run, Trainable
 
-OF_RUNS = ("candidates", "depth")
 
-
-class Settings(System):
+class Settings(FineTunedSystem):
     """Where it starts, whose negatives it learns from, and whose hits it reranks.
 
     With `pseudo_labels` it also learns from queries without judgements, or, without `negatives`, from these
@@ -32,14 +30,13 @@ class Settings(System):
     With `train: false` it is the cross-encoder `initial` over other candidates.
     """
 
-    initial: Name
-    train: bool = True
-    negatives: Names = Field(default_factory=list)
+    OF_RUNS = ("candidates", "depth")
+    READS_PAIRS = True
+
     pseudo_labels: PseudoLabels | None = None
     candidates: Name
     depth: Count
     loss: Literal["localised", "pointwise"] = "localised"
-    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _learns_from_negatives_or_nothing(self) -> Settings:
@@ -56,61 +53,60 @@ class Settings(System):
             )
         return self
 
+    @property
+    def learns_from_judgements(self) -> bool:
+        """Whether it is fine-tuned on judged queries: pseudo-labels need none."""
+        return self.train and bool(self.negatives)
 
-def is_trained(settings: Settings) -> bool:
-    """Whether it is fine-tuned; else another cross-encoder is its model."""
-    return settings.train
+    @property
+    def taught_by(self) -> list[PseudoLabels]:
+        return [self.pseudo_labels] if self.pseudo_labels else []
 
+    @property
+    def pseudo_labelled(self) -> PseudoLabels | None:
+        return self.pseudo_labels
 
-def learns_from_judgements(settings: Settings) -> bool:
-    """Whether it is fine-tuned on judged queries: pseudo-labels need none."""
-    return settings.train and bool(settings.negatives)
+    @property
+    def reads(self) -> list[str]:
+        return [*super().reads, self.candidates]
 
+    @property
+    def reordered(self) -> list[str]:
+        return [self.candidates]
 
-def systems_of(settings: Settings) -> list[str]:
-    """Those whose negatives it learns from, the teacher of its pseudo-labels, and whose hits it reranks."""
-    labels = getattr(settings, "pseudo_labels", None)
-    teachers = [labels.teacher] if labels else []
-    return list(dict.fromkeys([*settings.negatives, *teachers, settings.candidates]))
+    @property
+    def own_depth(self) -> int:
+        return self.depth
 
+    @property
+    def kind_of_start(self) -> str:
+        """A cross-encoder where it is not trained: no other model has the layer for its scores."""
+        return "biencoder" if self.train else "crossencoder"
 
-def reorders(settings: Settings) -> list[str]:
-    """The system whose hits it reranks."""
-    return [settings.candidates]
+    def check(self, systems: Mapping[str, System]) -> None:
+        """See that without training it has the model of a cross-encoder.
 
+        Raises:
+            ValueError: its `initial` is a model, which has no layer for scores.
+        """
+        if not self.train and self.initial not in systems:
+            trained = [name for name, one in systems.items() if one.kind == self.kind and one.is_trained]
+            raise ValueError(
+                f"initial: expected a trained cross-encoder ({', '.join(trained) or 'there is none'}) with "
+                f"train: false, got {self.initial}, which has no layer for scores. Name one, or train it."
+            )
 
-def kind_of_start(settings: Settings) -> str:
-    """A cross-encoder where it is not trained: no other model has the layer for its scores."""
-    return "biencoder" if settings.train else "crossencoder"
+    def gives_probabilities(self, systems: Mapping[str, System]) -> bool:
+        """By the loss of its model."""
+        model = self if self.train else systems.get(self.initial)
+        return isinstance(model, Settings) and model.loss == "pointwise"
 
+    def longest_row(self, recipe: Any) -> int:
+        """A query and a passage, which share one [CLS]."""
+        return int(recipe.lengths.query + recipe.lengths.passage - 1)
 
-def check(settings: Settings, systems: Mapping[str, Any]) -> None:
-    """See that without training it has the model of a cross-encoder.
+    def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+        """Fine-tuning of a cross-encoder from `initial` on examples: see `crossencoder_training`."""
+        from condenser.train.crossencoder import crossencoder_training
 
-    Raises:
-        ValueError: its `initial` is a model, which has no layer for scores.
-    """
-    if not settings.train and settings.initial not in systems:
-        trained = [name for name, one in systems.items() if one.kind == settings.kind and one.train]
-        raise ValueError(
-            f"initial: expected a trained cross-encoder ({', '.join(trained) or 'there is none'}) with "
-            f"train: false, got {settings.initial}, which has no layer for scores. Name one, or train it."
-        )
-
-
-def gives_probabilities(settings: Settings, systems: Mapping[str, Any]) -> bool:
-    """Whether the sigmoid of its scores is a probability, by the loss of its model."""
-    model = settings if settings.train else systems.get(settings.initial)
-    return getattr(model, "loss", None) == "pointwise"
-
-
-def longest_row(recipe: Any) -> int:
-    """A query and a passage, which share one [CLS]."""
-    return int(recipe.lengths.query + recipe.lengths.passage - 1)
-
-
-def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
-    """Fine-tuning of a cross-encoder from `initial` on examples: see `crossencoder_training`."""
-    from condenser.train.crossencoder import crossencoder_training
-
-    return crossencoder_training(files, initial, run, loss=settings.loss)
+        return crossencoder_training(files, initial, run, loss=self.loss)

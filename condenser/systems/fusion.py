@@ -60,22 +60,20 @@ class Settings(System):
             raise ValueError(f"method: expected convex with weights: {LEARNT}, got {self.method}")
         return self
 
+    @property
+    def learns_from_judgements(self) -> bool:
+        """Whether its weights are learnt."""
+        return self.weights == LEARNT
 
-def is_trained(settings: Settings) -> bool:
-    """No model is trained."""
-    return False
+    @property
+    def reads(self) -> list[str]:
+        return list(self.of)
 
+    @property
+    def reordered(self) -> list[str]:
+        """None: a hit need be in one of their runs alone, so its own `depth` is the only bound."""
+        return []
 
-def learns_from_judgements(settings: Settings) -> bool:
-    """Whether its weights are learnt."""
-    return settings.weights == LEARNT
-
-
-def systems_of(settings: Settings) -> list[str]:
-    """The systems whose runs are read."""
-    return list(settings.of)
-
-
-def reorders(settings: Settings) -> list[str]:
-    """None: a hit need be in one of their runs alone, so its own `depth` is the only bound."""
-    return []
+    @property
+    def own_depth(self) -> int:
+        return self.depth

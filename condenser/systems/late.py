@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from condenser.settings import Count, Name, Names, System
+from condenser.settings import Count, FineTunedSystem, Names
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
     from condenser.train.loop import Run, Trainable
-
-OF_RUNS = ("candidates", "depth")
 
 
 def _as_list(value: Any) -> Any:
@@ -26,7 +24,7 @@ def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class Settings(System):
+class Settings(FineTunedSystem):
     """The model, and whose hits it scores: the first `depth` of every system in `candidates`.
 
     Its run has the best `depth` of these. A token counts if it is of the text; so do [CLS], [SEP] and the
@@ -40,7 +38,8 @@ class Settings(System):
     keys of the data set's recipe. Scoring reads its `lengths`, training has no use for `tied`.
     """
 
-    initial: Name
+    OF_RUNS = ("candidates", "depth")
+
     candidates: Annotated[Names, Field(min_length=1), BeforeValidator(_as_list)]
     depth: Count
     special_tokens: bool = True
@@ -48,9 +47,7 @@ class Settings(System):
     match: Literal["all", "exact", "first"] = "all"
     first_states: Count | None = None
     train: bool = False
-    negatives: Names = Field(default_factory=list)
     dim: Count | None = None
-    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _first_states_are_counted(self) -> Settings:
@@ -71,25 +68,22 @@ class Settings(System):
                 raise ValueError(f"{key}: expected none without train: true, got {getattr(self, key)}")
         return self
 
+    @property
+    def reads(self) -> list[str]:
+        return list(self.candidates)
 
-def is_trained(settings: Settings) -> bool:
-    """Whether it is fine-tuned."""
-    return settings.train
+    @property
+    def reordered(self) -> list[str]:
+        """The system whose hits it scores; of several none, as their union may be deeper than each."""
+        return list(self.candidates) if len(self.candidates) == 1 else []
 
+    @property
+    def own_depth(self) -> int:
+        return self.depth
 
-def systems_of(settings: Settings) -> list[str]:
-    """Those whose negatives it learns from, and those whose hits it scores."""
-    return list(dict.fromkeys([*settings.negatives, *settings.candidates]))
+    def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+        """Fine-tuning of the encoder of `initial` on examples: see `late_training`."""
+        from condenser.train.late import late_training
 
-
-def reorders(settings: Settings) -> list[str]:
-    """The system whose hits it scores; of several none, as their union may be deeper than each."""
-    return list(settings.candidates) if len(settings.candidates) == 1 else []
-
-
-def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
-    """Fine-tuning of the encoder of `initial` on examples: see `late_training`."""
-    from condenser.train.late import late_training
-
-    keys = ("dim", "special_tokens", "punctuation", "match", "first_states")
-    return late_training(files, initial, run, **{key: getattr(settings, key) for key in keys})
+        keys = {"dim", "special_tokens", "punctuation", "match", "first_states"}
+        return late_training(files, initial, run, **{key: vars(self)[key] for key in keys})

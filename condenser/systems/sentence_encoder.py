@@ -7,24 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from condenser.settings import DatasetName, Name, System
-
-TASKS = ("similarity", "triplets", "inference", "neighbours")
+from condenser.settings import DatasetName, StartedSystem
 
 
-class Settings(System):
-    """Where it starts. `recipe` replaces keys of the data set's recipe.
+class Settings(StartedSystem):
+    """With `first_on` it is trained on that data set first, with the seed of the configuration."""
 
-    With `first_on` it is trained on that data set first, with the seed of the configuration. With `train:
-    false` it is the model `initial` as it is.
-    """
+    TASKS = ("similarity", "triplets", "inference", "neighbours")
 
-    initial: Name
-    train: bool = True
     first_on: DatasetName | None = None
-    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _trained_twice_or_not_at_all(self) -> Settings:
@@ -32,12 +25,6 @@ class Settings(System):
             raise ValueError("first_on: expected none with train: false")
         return self
 
-
-def is_trained(settings: Settings) -> bool:
-    """Whether it is fine-tuned."""
-    return settings.train
-
-
-def longest_row(recipe: Any) -> int:
-    """A sentence, with its special tokens."""
-    return int(recipe.max_tokens)
+    def longest_row(self, recipe: Any) -> int:
+        """A sentence, with its special tokens."""
+        return int(recipe.max_tokens)

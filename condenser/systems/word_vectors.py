@@ -7,15 +7,10 @@ from __future__ import annotations
 
 from condenser.settings import HomePath, System
 
-TASKS = ("similarity", "triplets")
-
 
 class Settings(System):
     """`path` is a text file with a word and its vector in each line, as GloVe's."""
 
+    TASKS = ("similarity", "triplets")
+
     path: HomePath
-
-
-def is_trained(settings: Settings) -> bool:
-    """Nothing is learnt."""
-    return False

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser import experiment, kinds
+from condenser import experiment
 from condenser.blocks import Config, Extracted
 from condenser.experiment import parse_variant, ranking_variant, variant
 from condenser.experiment.tables import table_columns, table_comparisons, table_entry, table_rows
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.pipeline.specs import job_settings
 from condenser.settings import Settings, merged, plain
-from condenser.systems import FOLDER as SYSTEMS
 from configs import config_of
 
 LENGTHS = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}}
@@ -185,13 +184,11 @@ def test_the_seed_and_no_train_size_matters_to_a_system_of_such_a_model() -> Non
     assert [(row["train_queries"], row["variants"]) for row in rows] == [("all", ["seed1", "seed2"])]
 
 
-def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reranker without training, of a trained system's run or that of a model of each seed."""
-    kind = kinds.load(SYSTEMS, "bm25")
-    monkeypatch.setattr(kind, "systems_of", lambda entry: getattr(entry, "candidates", []), raising=False)
+def test_a_system_that_names_a_trained_one_has_its_variants_too() -> None:
+    """A fusion without training, of a trained system's run or that of a model of each seed."""
     of = {"a": "round1", "b": "bm25", "c": "late-zero"}
-    rerankers = {"systems": {name: {"kind": "bm25", "candidates": [other]} for name, other in of.items()}}
-    config = with_overlay(EACH_SEED, rerankers, {"tables": {"sizes": {"rows": ["a"]}}})
+    fusions = {"systems": {name: {"kind": "fusion", "of": [other]} for name, other in of.items()}}
+    config = with_overlay(EACH_SEED, fusions, {"tables": {"sizes": {"rows": ["a"]}}})
     variants = [variant(config, name, num_queries=5, seed=1) for name in "abc"]
     assert variants == ["n5-seed1", "untrained", "seed1"]
     assert ranking_variant(config, "a", "seed3") == "seed3"
@@ -440,7 +437,8 @@ def test_negatives_of_an_untrained_system_have_no_margin() -> None:
 def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() -> None:
     seen = settings(CONFIG, dataset="graded", system="round2", variant="seed1")
     assert seen["system"] == {
-        **{"kind": "biencoder", "initial": "cocondenser", "train": True, "negatives": ["zero", "round1"]}
+        **{"kind": "biencoder", "initial": "cocondenser", "train": True, "negatives": ["zero", "round1"]},
+        **{"distillation": None, "pseudo_labels": None},
     }
     assert seen["recipe"]["batch_size"] == 2
     assert seen["dataset"] == {

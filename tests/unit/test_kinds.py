@@ -11,7 +11,7 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.evaluate import figures, measures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import Figure, Model, Pretraining, Sentences, System, Texts
+from condenser.settings import Figure, FineTunedSystem, Model, Pretraining, Sentences, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
 
@@ -34,7 +34,7 @@ def test_another_name_is_refused_with_those_there_are(name: str) -> None:
 HOLDS = {  # the class of its settings, and its functions
     sources.FOLDER: (Texts, ["collect"]),
     OBJECTIVES: (Model, []),
-    SYSTEMS: (System, ["is_trained"]),
+    SYSTEMS: (System, []),
     figures.FOLDER: (Figure, ["table", "picture"]),
 }
 
@@ -56,8 +56,8 @@ def test_a_kind_holds_what_its_folder_says(root: Path, folder: str, name: str) -
         functions = ["training", "longest_row"]
     elif folder == SYSTEMS:
         assert (root / "rules" / "systems" / f"{name}.smk").is_file()
-        if not hasattr(kind, "TASKS") and "negatives" in kind.Settings.model_fields:
-            functions = [*functions, "training"]
+        is_fine_tuned = issubclass(kind.Settings, FineTunedSystem)
+        assert is_fine_tuned == (kind.Settings.training is not System.training)
     elif folder == figures.FOLDER:
         assert hasattr(kind, "file_of") == (kind.READS == "variants")
         assert "table" in kind.Settings.model_fields or kind.READS == "variants"

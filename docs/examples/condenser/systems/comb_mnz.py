@@ -19,15 +19,10 @@ class Settings(System):
 
     of: list[Name]
 
-
-def is_trained(settings: Settings) -> bool:
-    """Nothing is learnt."""
-    return False
-
-
-def systems_of(settings: Settings) -> list[str]:
-    """The systems whose runs are read: it has variants where one of them has."""
-    return settings.of
+    @property
+    def reads(self) -> list[str]:
+        """The systems whose runs are read: it has variants where one of them has."""
+        return self.of
 
 
 def combined_run(runs: Sequence[Path], queries: Path, *, depth: int) -> Iterator[Any]:
