@@ -15,7 +15,6 @@ from operations import product_rate
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
 from steps import TEXTS, Update, as_read, flops_of, run_updates, settings_of, shape_of, write_random_texts
 
-from condenser import kinds
 from condenser.model.pretraining import Condenser
 from condenser.train.loop import StepRecord, training_machine
 
@@ -57,7 +56,7 @@ def lines_of_steps(
     sizes = ROWS_PER_CHUNK[form.long]
     folder = write_step_inputs(form, job, collection, num_rows=4 * (count + 2) * settings["batch_size"])
     shape, head = shape_of(folder, settings), settings.get("new_head") or settings
-    width = kinds.load("objectives", job).longest_row(as_read(settings))[1] + 2
+    width = as_read(settings).longest_row[1] + 2
     model = Condenser.load(
         folder / "backbone", num_head_layers=head["num_head_layers"], skip_from=head["skip_from"],
         use_late_mlm=True, missing_head="random", seed=0, dropout=None,

@@ -345,7 +345,7 @@ def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
     A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
     of two texts an item.
     """
-    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(as_read(settings))
+    _, tokens = as_read(settings).longest_row
     num_rows, width = 2 * settings["batch_size"], tokens + 2
     num_tokens = num_rows * width
     num_masked = num_tokens * settings.get("mask_probability", 0.0)

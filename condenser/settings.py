@@ -316,7 +316,7 @@ class Sentences(Texts):
 
 
 class Model(Block):
-    """The keys of every model.
+    """The keys of every model, and what its objective says of it: see `condenser.objectives`.
 
     `seed` replaces the configuration's for this model. With `each` the model is pre-trained once for every
     seed of a table, and so are those that start from it.
@@ -325,6 +325,23 @@ class Model(Block):
     objective: Name
     corpus: DatasetName = "collection"
     seed: Annotated[int | str | None, PlainValidator(_seed_or_each)] = None
+
+    @property
+    def start(self) -> str | None:
+        """The model that it starts from; None of a checkpoint."""
+        return None
+
+    @property
+    def longest_row(self) -> tuple[str, int] | None:
+        """The key that bounds a text that it learns from, and its tokens without specials; None: no text."""
+        return None
+
+    def check(self, *, num_layers: int) -> None:
+        """See that the settings fit a backbone of so many layers.
+
+        Raises:
+            ValueError: they do not.
+        """
 
 
 class Pretraining(Model, Optimiser):
@@ -337,6 +354,10 @@ class Pretraining(Model, Optimiser):
     initial: Name
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     rows_per_chunk: Count
+
+    @property
+    def start(self) -> str:
+        return self.initial
 
 
 class Figure(Block):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment, kinds
+from condenser import experiment
 from condenser.blocks import Config, Recipe
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.data import sources
 from condenser.encoders import encoder_config
 from condenser.files import read_json, refuse_link_out
-from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import AUTO, partly
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
@@ -47,14 +46,12 @@ def check_rows_fit(config: Config) -> None:
                         rows[key] = length
         for model in chain[:-1]:
             settings = config.models[model]
-            objective = kinds.load(OBJECTIVES, settings.objective)
-            if hasattr(objective, "check"):
-                try:
-                    objective.check(settings, num_layers=num_layers)
-                except ValueError as error:
-                    raise ValueError(f"models.{model}.{error}") from None
-            if not experiment.is_chosen(config, model):
-                key, tokens = objective.longest_row(settings)
+            try:
+                settings.check(num_layers=num_layers)
+            except ValueError as error:
+                raise ValueError(f"models.{model}.{error}") from None
+            if settings.longest_row is not None:
+                key, tokens = settings.longest_row
                 rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key], default=None)
         if longest is None:

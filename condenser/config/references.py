@@ -116,7 +116,7 @@ def check_models(config: Config) -> None:
             )
         if model.corpus != experiment.OWN:
             check_name(f"{key}.corpus", model.corpus, [experiment.OWN, *config.datasets])
-        if hasattr(model, "initial"):
+        if model.start is not None:
             check_name(f"{key}.initial", model.initial, models)
             if experiment.is_seeded(config, model.initial) and not experiment.is_seeded(config, name):
                 raise ValueError(
@@ -129,9 +129,7 @@ def check_models(config: Config) -> None:
                 "A checkpoint is one for all seeds."
             )
     for name in models:
-        _refuse_cycles(
-            f"models.{name}.initial", name, lambda one: filter(None, [getattr(models[one], "initial", None)])
-        )
+        _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].start]))
     for name in models:
         if experiment.is_chosen(config, name):
             _check_candidates(f"models.{name}", name, config)

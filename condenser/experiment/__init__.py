@@ -47,8 +47,8 @@ SEED = r"-seed(0|[1-9]\d*)"
 def chain(config: Config, model: str) -> list[str]:
     """A model and the models that it starts from, the checkpoint last."""
     names = [model]
-    while hasattr(config.models[names[-1]], "initial"):
-        names.append(config.models[names[-1]].initial)
+    while (start := config.models[names[-1]].start) is not None:
+        names.append(start)
     return names
 
 
@@ -110,8 +110,8 @@ def inherit_seeds(models: Mapping[str, Any]) -> None:
     """Let each model without a seed of its own be pre-trained for each seed if the one it starts from is."""
     for _ in models:  # a chain is at most so long
         for model in models.values():
-            initial = models.get(getattr(model, "initial", ""))
-            if model.seed is None and getattr(initial, "seed", None) == EACH:
+            initial = models.get(model.start)
+            if model.seed is None and initial is not None and initial.seed == EACH:
                 model.seed = EACH
 
 

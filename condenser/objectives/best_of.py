@@ -33,3 +33,7 @@ class Settings(Model):
     least_queries: Count
     least_gain: NotNegative
     measure: str
+
+    @property
+    def start(self) -> str:
+        return self.initial

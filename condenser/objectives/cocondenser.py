@@ -73,10 +73,9 @@ class Settings(Pretraining):
             raise ValueError("expected a loss of weight above 0, got none")
         return self
 
-
-def longest_row(settings: Settings) -> tuple[str, int]:
-    """The key that bounds a text, and its tokens without specials."""
-    return "span_tokens", settings.span_tokens[1]
+    @property
+    def longest_row(self) -> tuple[str, int]:
+        return "span_tokens", self.span_tokens[1]
 
 
 def training(

@@ -27,20 +27,16 @@ class Settings(mlm.Settings):
     num_head_layers: Count
     late_mlm_weight: NotNegative
 
+    def check(self, *, num_layers: int) -> None:
+        """Refuse early layers that the backbone does not have.
 
-longest_row = mlm.longest_row
-
-
-def check(settings: Settings, *, num_layers: int) -> None:
-    """Refuse early layers that the backbone does not have.
-
-    Raises:
-        ValueError: the backbone has no layer `skip_from`.
-    """
-    if settings.skip_from is not None and settings.skip_from > num_layers:
-        raise ValueError(
-            f"skip_from: expected at most {num_layers} (the backbone's layers), got {settings.skip_from}."
-        )
+        Raises:
+            ValueError: the backbone has no layer `skip_from`.
+        """
+        if self.skip_from is not None and self.skip_from > num_layers:
+            raise ValueError(
+                f"skip_from: expected at most {num_layers} (the backbone's layers), got {self.skip_from}."
+            )
 
 
 def training(

@@ -31,6 +31,10 @@ class Settings(Pretraining):
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
 
+    @property
+    def longest_row(self) -> tuple[str, int]:
+        return "max_tokens", max(self.max_tokens, self.max_sentence_tokens)
+
 
 @dataclass(frozen=True)
 class Contexts:
@@ -59,11 +63,6 @@ class Contexts:
         ids[:, 1 : 1 + len(columns)] = np.where(columns < lengths[:, None], tokens, tokenizer.pad_id)
         ids[np.arange(len(rows)), whole - 1] = tokenizer.sep_id
         return ids, whole
-
-
-def longest_row(settings: Settings) -> tuple[str, int]:
-    """The key that bounds a text, and its tokens without specials."""
-    return "max_tokens", max(settings.max_tokens, settings.max_sentence_tokens)
 
 
 def rows_with_sentences(shards: TokenShards) -> np.ndarray:

@@ -27,10 +27,9 @@ class Settings(Pretraining):
     short_probability: Share
     mask_probability: Share
 
-
-def longest_row(settings: Settings) -> tuple[str, int]:
-    """The key that bounds a text, and its tokens without specials."""
-    return "max_tokens", settings.max_tokens
+    @property
+    def longest_row(self) -> tuple[str, int]:
+        return "max_tokens", self.max_tokens
 
 
 def training(

@@ -25,10 +25,10 @@ class Settings(Pretraining):
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
 
-
-def longest_row(settings: Settings) -> tuple[str, int]:
-    """The key that bounds a text, and its tokens without specials."""
-    return "max_tokens", settings.max_tokens
+    @property
+    def longest_row(self) -> tuple[str, int]:
+        """The key that bounds a text, and its tokens without specials."""
+        return "max_tokens", self.max_tokens
 
 
 def training(
