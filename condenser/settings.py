@@ -218,10 +218,42 @@ class Lengths(Block):
 
 
 class Texts(Block):
-    """The keys of every data set."""
+    """The keys of every data set, and what its source says of it: see `condenser.data.sources`."""
+
+    NEEDS_NETWORK: ClassVar[bool] = False
+    """Whether `collect` itself fetches texts."""
+
+    TASK: ClassVar[str | None] = None
+    """What its sentences are judged by; None has queries and passages."""
+
+    LEAST_GRADES: ClassVar[dict[str, int]] = {}
+    """By split, the least grade that its judges call relevant."""
+
+    AFTER_COLLECTING: ClassVar[tuple[str, ...]] = ()
+    """Keys that `collect` does not use."""
 
     source: Name
     bad_rows: Literal["strict", "skip"] = "strict"
+
+    def raw_files(self) -> list[str]:
+        """The official files that it is made from, by their names in `condenser.data.official`."""
+        return []
+
+    def local_files(self) -> list[Path]:
+        """The user's own files that it is made from."""
+        return []
+
+    def installed(self) -> list[str]:
+        """The installed packages whose versions decide its texts."""
+        return []
+
+    def example_files(self, system: str) -> list[str]:
+        """The official files that hold the negatives of a system."""
+        return []
+
+    def unjudged_files(self) -> list[str]:
+        """The official files that hold queries without judgements, whose name is the key `unjudged`."""
+        return []
 
 
 class EvalSplit(Block):

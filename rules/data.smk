@@ -29,8 +29,8 @@ for name, entry in config.datasets.items():
         name:
             f"collect_{name}"
         input:
-            downloads=[f"results/downloads/{file}" for file in sources.raw_files(entry)],
-            files=list(map(str, sources.local_files(entry))),
+            downloads=[f"results/downloads/{file}" for file in entry.raw_files()],
+            files=list(map(str, entry.local_files())),
         output:
             files=[
                 f"results/{name}/data/{file}"
@@ -54,7 +54,7 @@ for name, entry in config.datasets.items():
                 "collect",
                 dataset=name,
                 settings=["dataset"],
-                packages=lambda settings: ["datasets", *sources.packages(settings.dataset)],
+                packages=lambda settings: ["datasets", *settings.dataset.installed()],
                 modules=source_module,
             ),
         shell:
@@ -76,7 +76,7 @@ for name, entry in config.datasets.items():
                 ],
                 downloads=lambda wildcards, entry=entry: [
                     f"results/downloads/{file}"
-                    for file in sources.unjudged_files(entry)
+                    for file in entry.unjudged_files()
                     if entry.unjudged == wildcards.split
                 ],
                 texts=lambda wildcards, name=name, entry=entry: [

@@ -30,7 +30,7 @@ def default_tables(overlay, dataset, table):
 def tables_of_sentences(dataset):
     """The tables that have rows for a data set of sentences; none of one with queries."""
     entry = config.datasets.get(dataset)
-    if entry is None or sources.task(entry) is None:
+    if entry is None or entry.TASK is None:
         return []
     return [name for name, one in config.tables.items() if dataset in one.by_dataset]
 
@@ -43,13 +43,13 @@ def prefetch_inputs(wildcards):
     files = set()
     spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
     for dataset, entry in config.datasets.items():
-        if sources.task(entry) and dataset not in spoken_of:
+        if entry.TASK and dataset not in spoken_of:
             continue
-        raw = [*sources.raw_files(entry), *sources.unjudged_files(entry)]
+        raw = [*entry.raw_files(), *entry.unjudged_files()]
         for system in config.systems:
-            raw += sources.example_files(entry, system)
+            raw += entry.example_files(system)
         files.update(f"results/downloads/{name}" for name in raw)
-        if getattr(sources.load(entry), "NEEDS_NETWORK", False):
+        if entry.NEEDS_NETWORK:
             files.add(f"results/{dataset}/data/collection.jsonl")
         for model in CHECKPOINTS:
             if checkpoints.needs_network(config.models[model]):
@@ -113,7 +113,7 @@ def weights_of_system(wildcards):
 def negatives_source(wildcards):
     """The official files that hold a system's negatives, else its run of the train queries."""
     entry = config.datasets[wildcards.dataset]
-    given = sources.example_files(entry, wildcards.system)
+    given = entry.example_files(wildcards.system)
     if given:
         return {"raw": [f"results/downloads/{name}" for name in given], "run": []}
     return {
@@ -132,7 +132,7 @@ def given_examples(wildcards):
         (
             system_file(wildcards.dataset, name, f"seed{seed}", "examples.jsonl")
             for name in config.systems
-            if sources.example_files(entry, name)
+            if entry.example_files(name)
         ),
         [],
     )
@@ -440,7 +440,7 @@ def check_rows_fit(dataset, name, systems):
     """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
     for row in systems:
         if not experiment.fits(config, row, dataset):
-            has = sources.task(config.datasets[dataset])
+            has = config.datasets[dataset].TASK
             sys.exit(
                 f"error: results/{dataset}/{name}: expected rows of systems for "
                 f"{'sentences' if has else 'queries'}, got {row}. Ask for another table or figure."
@@ -459,7 +459,7 @@ def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
     recipe = experiment.recipe(config, wildcards.dataset, config.systems[wildcards.system])
-    if not recipe.negatives.without_answers or sources.example_files(dataset, wildcards.system):
+    if not recipe.negatives.without_answers or dataset.example_files(wildcards.system):
         return []
     return f"results/{wildcards.dataset}/data/collection.jsonl"
 
@@ -571,7 +571,7 @@ def audited_files(wildcards):
     """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
     dataset = wildcards.dataset
     entry, audit = config.datasets[dataset], config.audit
-    if sources.task(entry):
+    if entry.TASK:
         sys.exit(
             f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
             "There is no audit of these."

@@ -129,5 +129,5 @@ def subset_file(wildcards):
 
 def train_items(wildcards):
     """What a data set trains on: queries, or sentences."""
-    of_sentences = sources.task(config.datasets[wildcards.dataset])
+    of_sentences = config.datasets[wildcards.dataset].TASK
     return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(wildcards)

@@ -72,6 +72,8 @@ class OnPlainValues:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
+        if not hasattr(self._module, name):  # a method of the settings
+            return lambda given, *more: getattr(as_objects(given), name)(*more)
         found = getattr(self._module, name)
         if not callable(found):
             return found

@@ -15,14 +15,13 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data import sources
     from condenser.model.devices import set_up
     from condenser.retrieve.similarities import write_model_similarities
 
     settings = job.settings
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
-    task = sources.task(settings.dataset)
+    task = settings.dataset.TASK
     assert task is not None
     return write_model_similarities(
         job.input.model.parent,

@@ -15,11 +15,10 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data import sources
     from condenser.train.loop import run_training
     from condenser.train.sentences import sentence_training
 
-    files, task = job.input, sources.task(job.settings.dataset)
+    files, task = job.input, job.settings.dataset.TASK
     assert task is not None
     return run_training(
         job,

@@ -15,10 +15,9 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data import sources
     from condenser.retrieve.similarities import write_word_similarities
 
-    task = sources.task(job.settings.dataset)
+    task = job.settings.dataset.TASK
     assert task is not None
     files = job.input
     return write_word_similarities(files.vectors, files.sentences, job.output.similarities, task=task)

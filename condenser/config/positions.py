@@ -8,7 +8,6 @@ from typing import Any
 from condenser import experiment
 from condenser.blocks import Config, Recipe
 from condenser.config.messages import LONGEST_PATH, preview
-from condenser.data import sources
 from condenser.encoders import encoder_config
 from condenser.files import read_json, refuse_link_out
 from condenser.settings import AUTO, partly
@@ -35,7 +34,7 @@ def check_rows_fit(config: Config) -> None:
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
         for of, dataset in config.datasets.items():
-            if hasattr(dataset, "recipe") and experiment.fits(config, name, of) and not sources.task(dataset):
+            if hasattr(dataset, "recipe") and experiment.fits(config, name, of) and not dataset.TASK:
                 recipe = experiment.recipe(config, of, system)
                 for text in ("passage", "query"):
                     length = getattr(recipe.lengths, text)

@@ -41,7 +41,7 @@ def check_datasets(config: Config) -> None:
                 f"evaluation set, got {', '.join(dataset.other_eval_splits)}. Leave the key out."
             )
         if getattr(dataset, "split", None) and any(
-            sources.example_files(dataset, system) for system in config.systems
+            dataset.example_files(system) for system in config.systems
         ):
             raise ValueError(
                 f"{key}.split: expected none with official negatives, which are whole texts. Set "
@@ -58,10 +58,8 @@ def check_datasets(config: Config) -> None:
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)
             block = dataset.other_eval_splits[split] if number else dataset
-            _check_measures(
-                f"{of_split}.measures", getattr(block, "measures", None) or [], task=sources.task(dataset)
-            )
-            least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(split, 1)
+            _check_measures(f"{of_split}.measures", getattr(block, "measures", None) or [], task=dataset.TASK)
+            least = dataset.LEAST_GRADES.get(split, 1)
             if metrics.relevant_grade < least:
                 raise ValueError(
                     f"{of_split}.relevant_grade: expected at least {least} for the evaluation set {split}, "
@@ -78,7 +76,7 @@ def check_datasets(config: Config) -> None:
 
 def _check_recipe_fits(key: str, dataset: Any, config: Config) -> None:
     """Refuse a recipe that is not for what a data set has, and triplets without a margin."""
-    task, given = sources.task(dataset), dataset.recipe
+    task, given = dataset.TASK, dataset.recipe
     wanted = Recipe if task is None else SentenceRecipe
     fitting = [
         name
@@ -321,7 +319,7 @@ def _check_teacher(key: str, name: str, config: Config) -> None:
             "with loss: pointwise."
         )
     for dataset, entry in config.datasets.items():
-        if sources.example_files(entry, name):
+        if entry.example_files(name):
             raise ValueError(
                 f"{key}: expected null, as official files of datasets.{dataset} give the negatives of {name}."
                 " Denoise by another system."
@@ -364,7 +362,7 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
     model = config.models[name]
     check_name(f"{key}.dataset", model.dataset, config.datasets)
     check_name(f"{key}.system", model.system, config.systems)
-    system, task = config.systems[model.system], sources.task(config.datasets[model.dataset])
+    system, task = config.systems[model.system], config.datasets[model.dataset].TASK
     fault = None
     if not experiment.fits(config, model.system, model.dataset):
         fault = f"which is not for {'queries' if task is None else 'sentences'}"
@@ -455,7 +453,7 @@ def _check_table(
 ) -> None:
     """`known`: the measures of all data sets; `dataset`: that of a table for one, which may be missing."""
     is_there = dataset is None or dataset in config.datasets
-    task = sources.task(config.datasets[dataset]) if dataset is not None and is_there else None
+    task = config.datasets[dataset].TASK if dataset is not None and is_there else None
     for row in table.rows:
         check_name(f"{key}.rows", row, config.systems)
         if dataset is not None and is_there and not experiment.fits(config, row, dataset):

@@ -13,7 +13,6 @@ from typing import Any
 
 from condenser import kinds
 from condenser.blocks import Config, Denoise, Metrics
-from condenser.data import sources
 from condenser.settings import AUTO, UNTRAINED, Lengths, merged_training, partly, plain
 
 OWN = "collection"
@@ -174,7 +173,7 @@ def learns(config: Config, system: str) -> bool:
 
 def fits(config: Config, system: str, dataset: str) -> bool:
     """Whether a system is for what a data set has: queries, or sentences of one task."""
-    return sources.task(config.datasets[dataset]) in config.systems[system].TASKS
+    return config.datasets[dataset].TASK in config.systems[system].TASKS
 
 
 def ranks(config: Config, system: str) -> bool:

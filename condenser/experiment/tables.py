@@ -7,7 +7,6 @@ from typing import Any
 
 from condenser import kinds
 from condenser.blocks import Config, Table
-from condenser.data import sources
 from condenser.evaluate import columns
 from condenser.experiment import (
     chain,
@@ -80,7 +79,7 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
                     f"expected measures of the data set ({', '.join(known)}), got {measure}. "
                     f"Add it to {measures_key(config, of, split)}."
                 )
-            ranked = sources.task(settings) is None
+            ranked = settings.TASK is None
             depths = [run_depth(config, of, system, purpose="eval") for system in entry.rows if ranked]
             depth = min(depths, default=0)
         train_split = getattr(settings, "train_split", None)

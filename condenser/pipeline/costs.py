@@ -212,7 +212,7 @@ class Sizes:
     def _expected_passages(self, collect: Job) -> Rows:
         """Before they have been counted."""
         settings = vars(collect.config.dataset)
-        files = sources.local_files(collect.config.dataset)
+        files = collect.config.dataset.local_files()
         if parts := settings.get("parts"):
             texts = [self._row(" ".join([part.id, part.config or ""]).strip(), "own") for part in parts]
             counts = [
@@ -243,7 +243,7 @@ class Sizes:
             )
         named = [settings.source, vars(settings).get("name"), split]
         rows = self._row("/".join(filter(None, named)), f"{settings.source}/queries", "own/queries")
-        for file in sources.local_files(settings):
+        for file in settings.local_files():
             if "qrels" in (file.parent.name, file.name[:5]) and split in file.name:
                 rows = Rows(_of_file(file).count, rows.tokens, f"lines of {file.name}")
         of_split = "eval_queries" if split == settings.eval_split else "train_queries"

@@ -14,7 +14,6 @@ from typing import Any
 
 from condenser import experiment, kinds
 from condenser.blocks import Config
-from condenser.data import sources
 from condenser.experiment.tables import table_rows
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER, ORIGIN
@@ -56,7 +55,7 @@ class Known:
         of_datasets = {
             name: self._dataset(name)
             for name, entry in self.config.datasets.items()
-            if sources.task(entry) is None  # sentences have no passages
+            if entry.TASK is None  # sentences have no passages
         }
         write_json(file, of_datasets)
         note_origin(file.with_suffix(ORIGIN), arguments, {*files, *self.consulted})

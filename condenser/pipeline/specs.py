@@ -370,7 +370,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.metrics = experiment.metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen.dataset = sources.settings_of_collect(dataset)
     if dataset is not None and (hasattr(dataset, "recipe") or system is not None):
-        ranked = sources.task(dataset) is None
+        ranked = dataset.TASK is None
         asked = experiment.recipe(config, wildcards["dataset"], system)
         if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
             asked.epochs, asked.updates = by_size[seen.train_queries], None

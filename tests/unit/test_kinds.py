@@ -48,9 +48,10 @@ def test_a_kind_holds_what_its_folder_says(root: Path, folder: str, name: str) -
     settings, functions = HOLDS[folder]
     assert issubclass(kind.Settings, settings)
     if folder == sources.FOLDER:
-        assert hasattr(kind, "packages") or hasattr(kind, "raw_files") or hasattr(kind, "local_files")
-        assert hasattr(kind, "example_files") == hasattr(kind, "make_examples")
-        assert hasattr(kind, "TASK") == issubclass(kind.Settings, Sentences)
+        own = vars(kind.Settings).keys()
+        assert own & {"installed", "raw_files", "local_files"}
+        assert ("example_files" in own) == hasattr(kind, "make_examples")
+        assert (kind.Settings.TASK is not None) == issubclass(kind.Settings, Sentences)
     elif folder == OBJECTIVES and name not in ("checkpoint", "best_of"):  # which train nothing
         assert issubclass(kind.Settings, Pretraining)
         functions = ["training"]

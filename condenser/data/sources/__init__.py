@@ -8,24 +8,15 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
   each name of `raw_files` to its path; the settings that it uses are keyword-only arguments. A source that
   can make more splits than two has `other_eval_splits` among them, a list of names, empty by default.
 
-It may hold:
+The class of settings says which official and own files it reads, and what else is otherwise than by default
+(`condenser.settings.Texts`); for pairs or triplets of sentences it is made from `Sentences` and has a `TASK`:
+`similarity` (pairs with a score from 0 to 5), `triplets`, `inference` (pairs with a class), or `neighbours`
+(pairs that follow each other).
 
-- `raw_files(settings) -> list[str]`: the official files that it reads, by their names in
-  `condenser.data.official`; they are downloaded first;
-- `local_files(settings) -> list[Path]`: the user's own files that it reads;
-- `packages(settings) -> list[str]`: installed packages whose versions decide the texts;
-- `NEEDS_NETWORK`: `collect` itself fetches texts;
-- `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, relevant_grade,
-  sample, wanted, seed)`: official files that hold the negatives of a system, and the training examples
-  made from them;
-- `unjudged_files(settings)` and `collect_unjudged(folder, raw, *, name, bad_rows) -> counts`: official files
-  that hold queries without judgements, whose name is the key `unjudged` of the settings, and what makes of
-  them the files that `condenser.data.unjudged` makes of a user's;
-- `LEAST_GRADES`: by split, the least grade that its judges call relevant;
-- `AFTER_COLLECTING`: keys of the settings that `collect` does not use;
-- `TASK`: what sentences are judged by, where it gives pairs or triplets of sentences and no queries, with
-  `Settings` made from `Sentences`: `similarity` (pairs with a score from 0 to 5), `triplets`, `inference`
-  (pairs with a class), or `neighbours` (pairs that follow each other).
+With `example_files` the module also holds `make_examples(raw, queries, qrels, output, *, relevant_grade,
+sample, wanted, seed)`, which makes the training examples of these files; with `unjudged_files` also
+`collect_unjudged(folder, raw, *, name, bad_rows) -> counts`, which makes of them what
+`condenser.data.unjudged` makes of a user's file.
 
 `settings` is the data set's entry in the configuration.
 """
@@ -57,37 +48,6 @@ def load(settings: Any) -> ModuleType:
     return kinds.load(FOLDER, settings.source)
 
 
-def raw_files(settings: Any) -> list[str]:
-    """The names of the official files that a data set is made from."""
-    return _named(settings, "raw_files")
-
-
-def local_files(settings: Any) -> list[Path]:
-    """The user's own files that a data set is made from."""
-    return _named(settings, "local_files")
-
-
-def example_files(settings: Any, system: str) -> list[str]:
-    """The names of the official files that hold the negatives of a system; none for most."""
-    return _named(settings, "example_files", system)
-
-
-def packages(settings: Any) -> list[str]:
-    """The installed packages whose versions decide a data set's texts."""
-    return _named(settings, "packages")
-
-
-def _named(settings: Any, function: str, *further: str) -> list[Any]:
-    """What a function of the source gives; nothing where the source lacks it."""
-    find = getattr(load(settings), function, None)
-    return find(settings, *further) if find else []
-
-
-def unjudged_files(settings: Any) -> list[str]:
-    """The names of the official files that hold queries without judgements; none for most."""
-    return _named(settings, "unjudged_files")
-
-
 def splits(settings: Any) -> list[str]:
     """The splits that a data set has: train, then evaluation; none of texts without queries."""
     train = getattr(settings, "train_split", None)
@@ -108,7 +68,7 @@ def unjudged(settings: Any) -> dict[str, Path]:
 
 def unjudged_names(settings: Any) -> list[str]:
     """The names of the sets of queries without judgements, the user's and the official one."""
-    return [*unjudged(settings), *([settings.unjudged] if unjudged_files(settings) else [])]
+    return [*unjudged(settings), *([settings.unjudged] if settings.unjudged_files() else [])]
 
 
 def has_more_splits(settings: Any) -> bool:
@@ -116,20 +76,15 @@ def has_more_splits(settings: Any) -> bool:
     return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
 
 
-def task(settings: Any) -> str | None:
-    """What the sentences of a data set are judged by; None where it has queries, or texts alone."""
-    return getattr(load(settings), "TASK", None)
-
-
 def split_files(settings: Any) -> list[str]:
     """The canonical files of the splits of a data set."""
-    names = ["items.{}.jsonl"] if task(settings) else ["queries.{}.jsonl", "qrels.{}.tsv"]
+    names = ["items.{}.jsonl"] if settings.TASK else ["queries.{}.jsonl", "qrels.{}.tsv"]
     return [name.format(split) for name in names for split in splits(settings)]
 
 
 def settings_of_collect(settings: Any) -> Any:
     """The settings that decide the canonical files; of further evaluation sets, their names."""
-    without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
+    without = {*_NOT_COLLECTED, *settings.AFTER_COLLECTING}
     kept = {"split": None, **{key: value for key, value in vars(settings).items() if key not in without}}
     if further := getattr(settings, "other_eval_splits", None):
         kept["other_eval_splits"] = sorted(further)
@@ -150,7 +105,7 @@ def check_local_files(datasets: Mapping[str, Any]) -> None:
     """
     for name, settings in datasets.items():
         try:
-            files = local_files(settings)
+            files = settings.local_files()
         except ValueError as error:
             raise ValueError(f"datasets.{name}: {error}") from error
         for file in files:
@@ -173,7 +128,7 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
     Raises:
         ValueError: a setting or a raw file is missing, or the data do not fit; the message says where.
     """
-    if missing := [name for name in raw_files(settings) if name not in raw]:
+    if missing := [name for name in settings.raw_files() if name not in raw]:
         raise ValueError(
             f"source {settings.source}: expected the files {', '.join(missing)}, got none. "
             "Download them first."

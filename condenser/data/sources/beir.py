@@ -35,12 +35,11 @@ class Settings(PartlyJudgedTexts):
 
     path: HomePath
 
-
-def local_files(settings: Any) -> list[Path]:
-    """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
-    path, splits = Path(settings.path), given_splits(settings)
-    files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
-    return [plain_or_packed(path / file) for file in files]
+    def local_files(self) -> list[Path]:
+        """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
+        path, splits = Path(self.path), given_splits(self)
+        files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
+        return [plain_or_packed(path / file) for file in files]
 
 
 def collect(

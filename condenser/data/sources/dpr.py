@@ -99,7 +99,6 @@ OFFICIAL_ROWS = {
 }
 BY_ANSWERS = ("dev-qa", "test")  # splits without judgements
 
-AFTER_COLLECTING = ("hard_negatives", "released")
 
 _HEADER = ("id", "text", "title")
 _LINES = ".zip"  # of a file with a question a line
@@ -113,6 +112,8 @@ class Settings(PartlyJudgedTexts):
     train, or all. `hard_negatives` names the system whose negatives the files give; null: it makes its own.
     `released` names systems that take the mined negatives that DPR released for those of their own.
     """
+
+    AFTER_COLLECTING = ("hard_negatives", "released")
 
     name: Literal["nq", "tqa", "squad", "paq"]
     train_split: Literal["train", "dev"] | None = "train"
@@ -140,18 +141,16 @@ class Settings(PartlyJudgedTexts):
             )
         return self
 
+    def raw_files(self) -> list[str]:
+        """The passages, and the questions of the splits."""
+        return [PASSAGES, *(FILES[self.name][split] for split in given_splits(self))]
 
-def raw_files(settings: Any) -> list[str]:
-    """The passages, and the questions of the splits."""
-    return [PASSAGES, *(FILES[settings.name][split] for split in given_splits(settings))]
-
-
-def example_files(settings: Any, system: str) -> list[str]:
-    """The questions of training, or of the mined negatives, for the systems whose negatives they give."""
-    split = settings.train_split
-    if split and system in settings.released:
-        return [RELEASED[settings.name]]
-    return [FILES[settings.name][split]] if split and settings.hard_negatives == system else []
+    def example_files(self, system: str) -> list[str]:
+        """The questions of training, or of the mined negatives, for the systems whose negatives they give."""
+        split = self.train_split
+        if split and system in self.released:
+            return [RELEASED[self.name]]
+        return [FILES[self.name][split]] if split and self.hard_negatives == system else []
 
 
 def make_examples(

@@ -44,18 +44,20 @@ class Part(Block):
 class Settings(Texts):
     """Texts without queries, for pre-training."""
 
+    NEEDS_NETWORK = True
+
     parts: Annotated[list[Part], Field(min_length=1)]
     bad_rows: Literal["strict", "skip"] = "skip"
 
+    def local_files(self) -> list[Path]:
+        return files_of(self.parts)
 
-NEEDS_NETWORK = True
 
-
-def local_files(settings: Any) -> list[Path]:
+def files_of(parts: Sequence[Part]) -> list[Path]:
     """The files of the parts that are folders."""
     return [
         file
-        for part in settings.parts
+        for part in parts
         if Path(part.id).is_dir()
         for file in part_files(Path(part.id), part.config, part.split)
     ]

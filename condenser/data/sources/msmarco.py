@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import field_validator, model_validator
@@ -61,8 +61,6 @@ _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than
 
 
 Split = Literal["train", "dev", "dl19"]
-AFTER_COLLECTING = ("triples", "unjudged")
-LEAST_GRADES = {"dl19": 2}  # TREC DL 2019: binary measures count a passage from this grade on
 
 
 class Settings(JudgedTexts):
@@ -70,6 +68,10 @@ class Settings(JudgedTexts):
 
     `unjudged` is the name of the set of the official train queries without a judgement.
     """
+
+    AFTER_COLLECTING = ("triples", "unjudged")
+    # TREC DL 2019: binary measures count a passage from this grade on
+    LEAST_GRADES: ClassVar[dict[str, int]] = {"dl19": 2}
 
     train_split: Split = "train"
     eval_split: Split = "dev"
@@ -90,19 +92,21 @@ class Settings(JudgedTexts):
             raise ValueError(f"unjudged: {self.unjudged!r} names a split or queries already: name another")
         return self
 
+    def raw_files(self) -> list[str]:
+        """The official archive, and what titles and splits need besides."""
+        return [
+            ARCHIVE,
+            *([TITLED] if self.titles == "rocketqa" else []),
+            *([DL19_QUERIES, DL19_QRELS] if "dl19" in given_splits(self) else []),
+        ]
 
-def raw_files(settings: Any) -> list[str]:
-    """The official archive, and what titles and splits need besides."""
-    return [
-        ARCHIVE,
-        *([TITLED] if settings.titles == "rocketqa" else []),
-        *([DL19_QUERIES, DL19_QRELS] if "dl19" in given_splits(settings) else []),
-    ]
+    def example_files(self, system: str) -> list[str]:
+        """The official triples, for the system whose negatives they give (coC §3.4: BM25)."""
+        return [TRIPLES] if self.triples == system else []
 
-
-def example_files(settings: Any, system: str) -> list[str]:
-    """The official triples, for the system whose negatives they give (coC §3.4: BM25)."""
-    return [TRIPLES] if settings.triples == system else []
+    def unjudged_files(self) -> list[str]:
+        """The official archive, where `unjudged` names the train queries without a judgement."""
+        return [ARCHIVE] if self.unjudged else []
 
 
 def make_examples(raw: Mapping[str, Path], *files: Path, **choices: Any) -> dict[str, int]:
@@ -150,11 +154,6 @@ def collect(
         counts |= files.counts
         check_official_rows(counts["files"], [member, *names], official_rows)
     return counts
-
-
-def unjudged_files(settings: Any) -> list[str]:
-    """The official archive, where `unjudged` names the train queries without a judgement."""
-    return [ARCHIVE] if settings.unjudged else []
 
 
 def collect_unjudged(

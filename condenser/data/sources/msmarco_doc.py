@@ -51,10 +51,9 @@ class Settings(PartlyJudgedTexts):
             raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}")
         return given
 
-
-def raw_files(settings: Any) -> list[str]:
-    """The documents, and what the splits need besides."""
-    return [DOCUMENTS, *(name for split in given_splits(settings) for name in SPLITS[split])]
+    def raw_files(self) -> list[str]:
+        """The documents, and what the splits need besides."""
+        return [DOCUMENTS, *(name for split in given_splits(self) for name in SPLITS[split])]
 
 
 def collect(

@@ -16,21 +16,23 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row
 from condenser.data.records import Item, Passage
-from condenser.data.sources.hub_text import NEEDS_NETWORK as NEEDS_NETWORK
-from condenser.data.sources.hub_text import Part, part_passages
-from condenser.data.sources.hub_text import local_files as local_files
+from condenser.data.sources.hub_text import Part, files_of, part_passages
 from condenser.settings import Sentences
-
-TASK = "neighbours"
 
 
 class Settings(Sentences):
     """Parts with a sentence a row; nothing is evaluated on them, encoders are for another data set."""
 
+    NEEDS_NETWORK = True
+    TASK = "neighbours"
+
     parts: Annotated[list[Part], Field(min_length=1)]
     bad_rows: Literal["strict", "skip"] = "skip"
     train_split: Literal["train"] = "train"
     eval_split: None = None
+
+    def local_files(self) -> list[Path]:
+        return files_of(self.parts)
 
 
 def collect(

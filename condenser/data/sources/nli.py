@@ -17,7 +17,6 @@ from condenser.data.parsing import Row, Unfit, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.settings import Sentences
 
-TASK = "inference"
 FILE = "AllNLI.tsv.gz"
 LABELS = ("contradiction", "entailment", "neutral")
 
@@ -25,13 +24,14 @@ LABELS = ("contradiction", "entailment", "neutral")
 class Settings(Sentences):
     """The official file; nothing is evaluated on it: encoders are then trained on another data set."""
 
+    TASK = "inference"
+
     train_split: Literal["train"] = "train"
     eval_split: None = None
 
-
-def raw_files(settings: Any) -> list[str]:
-    """The official file."""
-    return [FILE]
+    def raw_files(self) -> list[str]:
+        """The official file."""
+        return [FILE]
 
 
 def collect(

@@ -63,10 +63,9 @@ class Settings(JudgedTexts):
                 raise ValueError(f"{key}: expected [least, most], got [{shortest}, {longest}]")
         return self
 
-
-def packages(settings: Any) -> list[str]:
-    """The packages whose versions decide the texts."""
-    return list(settings.packages)
+    def installed(self) -> list[str]:
+        """The packages whose versions decide the texts."""
+        return list(self.packages)
 
 
 def collect(

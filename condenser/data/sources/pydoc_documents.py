@@ -14,7 +14,6 @@ from pydantic import Field
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.records import Passage
-from condenser.data.sources import pydoc
 from condenser.data.sources.pydoc import Docstring, docstrings_of, row_of, versions_of
 from condenser.settings import Count, Texts
 
@@ -25,9 +24,9 @@ class Settings(Texts):
     packages: Annotated[list[str], Field(min_length=1)]
     least_words: Count
 
-
-# as there: the texts are those of installed packages
-packages = pydoc.packages
+    def installed(self) -> list[str]:
+        """As pydoc's: the texts are those of installed packages."""
+        return list(self.packages)
 
 
 def collect(

@@ -61,6 +61,15 @@ class Settings(PartlyJudgedTexts):
             raise ValueError(f"path: expected the folder that has {', '.join(sorted(unknown))}")
         return self
 
+    def raw_files(self) -> list[str]:
+        """The official files; none where the user has a folder of them."""
+        return [] if self.path else _file_names(self)
+
+    def local_files(self) -> list[Path]:
+        """The files in the folder `path`, if there is one."""
+        folder = self.path
+        return [plain_or_packed(Path(folder, name)) for name in _file_names(self)] if folder else []
+
 
 @dataclass(frozen=True, slots=True)
 class _ReadRows:
@@ -75,17 +84,6 @@ def _file_names(settings: Any) -> list[str]:
     """The file of each split, or the one of both."""
     names = [settings.one_file] if settings.one_file else given_splits(settings)
     return [f"{name}-v1.1.json" for name in names]
-
-
-def raw_files(settings: Any) -> list[str]:
-    """The official files; none where the user has a folder of them."""
-    return [] if settings.path else _file_names(settings)
-
-
-def local_files(settings: Any) -> list[Path]:
-    """The files in the folder `path`, if there is one."""
-    folder = settings.path
-    return [plain_or_packed(Path(folder, name)) for name in _file_names(settings)] if folder else []
 
 
 def collect(

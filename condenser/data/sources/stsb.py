@@ -23,7 +23,6 @@ from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import HomePath, Sentences
 
-TASK = "similarity"
 FILE = "stsbenchmark.tsv.gz"
 OFFICIAL_ROWS = {"train": 5_749, "dev": 1_500, "test": 1_379}
 HIGHEST_SCORE = 5.0
@@ -34,22 +33,22 @@ Split = Literal["train", "dev", "test"]
 class Settings(Sentences):
     """The official file, or the folder of the user's files."""
 
+    TASK = "similarity"
+
     path: HomePath | None = None
     train_split: Split = "train"
     eval_split: Split | None = "test"
     measures: list[str] | None = Field(default_factory=lambda: ["spearman"])
 
+    def raw_files(self) -> list[str]:
+        """The official file, unless the user has others."""
+        return [] if self.path else [FILE]
 
-def raw_files(settings: Any) -> list[str]:
-    """The official file, unless the user has others."""
-    return [] if settings.path else [FILE]
-
-
-def local_files(settings: Any) -> list[Path]:
-    """The files of the splits in the folder `path`."""
-    if not settings.path:
-        return []
-    return [_csv_file(settings.path, split) for split in given_splits(settings)]
+    def local_files(self) -> list[Path]:
+        """The files of the splits in the folder `path`."""
+        if not self.path:
+            return []
+        return [_csv_file(self.path, split) for split in given_splits(self)]
 
 
 def _csv_file(folder: str, split: str) -> Path:

@@ -32,12 +32,11 @@ class Settings(PartlyJudgedTexts):
 
     path: HomePath
 
-
-def local_files(settings: Any) -> list[Path]:
-    """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
-    path, splits = Path(settings.path), given_splits(settings)
-    tables = [f"{table}.{split}.tsv" for table in ("queries", "qrels") for split in splits]
-    return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
+    def local_files(self) -> list[Path]:
+        """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
+        path, splits = Path(self.path), given_splits(self)
+        tables = [f"{table}.{split}.tsv" for table in ("queries", "qrels") for split in splits]
+        return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
 
 
 def collect(

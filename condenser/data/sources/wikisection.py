@@ -25,7 +25,6 @@ from condenser.data.randomness import stream_key
 from condenser.data.records import Item
 from condenser.settings import HomePath, Sentences, Share, Whole
 
-TASK = "triplets"
 ARCHIVE = "wikipedia-sections-triplets.zip"
 OFFICIAL_ROWS = {"train.csv": 1_779_417, "validation.csv": 220_400, "test.csv": 222_957}
 TRIPLETS = "triplets.tsv"
@@ -35,6 +34,8 @@ Split = Literal["train", "validation", "test"]
 
 class Settings(Sentences):
     """The official archive, or the folder of the user's file and how that is split."""
+
+    TASK = "triplets"
 
     path: HomePath | None = None
     train_split: Split = "train"
@@ -50,15 +51,13 @@ class Settings(Sentences):
             raise ValueError("validation_share and test_share: expected less than 1 together")
         return self
 
+    def raw_files(self) -> list[str]:
+        """The official archive, unless the user has another file."""
+        return [] if self.path else [ARCHIVE]
 
-def raw_files(settings: Any) -> list[str]:
-    """The official archive, unless the user has another file."""
-    return [] if settings.path else [ARCHIVE]
-
-
-def local_files(settings: Any) -> list[Path]:
-    """The file in the folder `path`."""
-    return [Path(settings.path, TRIPLETS)] if settings.path else []
+    def local_files(self) -> list[Path]:
+        """The file in the folder `path`."""
+        return [Path(self.path, TRIPLETS)] if self.path else []
 
 
 def collect(

@@ -303,7 +303,7 @@ def test_the_files_that_are_read_are_declared_and_each_must_be_there_before_anyt
 
 def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
     with pytest.raises(ValueError, match=r"expected one of beir, .*tsv.*, got 'os'"):
-        sources.collect(tmp_path, {}, Settings(source="os"))
+        sources.load(Settings(source="os"))
     with pytest.raises(ValueError, match="source beir: expected the setting path, bad_rows, got none"):
         sources.collect(tmp_path, {}, {"source": "beir", **SPLITS})
 

@@ -77,7 +77,7 @@ def test_topics_of_trec_keep_their_grades_and_grade_1_is_relevant(tmp_path: Path
     assert qrels == [Qrel("9", "D1555982", 0), Qrel("9", "D301595", 3), Qrel("9", "D1359209", 1)]
     assert counts["queries"]["dl19"] == 1
     assert counts["files"]["2019qrels-docs.txt"]["of_documents_without_text"] == 1
-    assert not hasattr(msmarco_doc, "LEAST_GRADES")
+    assert not msmarco_doc.Settings.LEAST_GRADES
 
 
 @pytest.mark.parametrize(

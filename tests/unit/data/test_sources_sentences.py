@@ -260,7 +260,7 @@ def test_a_table_without_its_header_is_refused_and_loses_no_row_in_silence(tmp_p
 
 @pytest.mark.parametrize("source", [stsb, wikisection, nli])
 def test_the_files_that_are_read_are_official(source: Any) -> None:
-    (name,) = source.raw_files(Settings(path=None))
+    (name,) = source.Settings.raw_files(Settings(path=None))
     assert OFFICIAL_FILES[name].url == f"https://sbert.net/datasets/{name}"
 
 

@@ -22,12 +22,11 @@ class Settings(JudgedTexts):
 
     path: str
 
-
-def local_files(settings: Settings) -> list[Path]:
-    """The passages, and queries and judgements of the two splits."""
-    splits = (settings.train_split, settings.eval_split)
-    tables = [f"{table}.{split}.csv" for table in ("queries", "judgements") for split in splits]
-    return [Path(settings.path, name) for name in ("passages.csv", *tables)]
+    def local_files(self: Settings) -> list[Path]:
+        """The passages, and queries and judgements of the two splits."""
+        splits = (self.train_split, self.eval_split)
+        tables = [f"{table}.{split}.csv" for table in ("queries", "judgements") for split in splits]
+        return [Path(self.path, name) for name in ("passages.csv", *tables)]
 
 
 def collect(
