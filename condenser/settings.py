@@ -235,6 +235,43 @@ class Texts(Block):
     source: Name
     bad_rows: Literal["strict", "skip"] = "strict"
 
+    # (texts without queries lack most of these keys, and a job has only those that it depends on)
+    @property
+    def learns_on(self) -> str | None:
+        """The split of its train queries or sentences."""
+        return vars(self).get("train_split")
+
+    @property
+    def further(self) -> dict[str, EvalSplit]:
+        """The evaluation sets besides the main one."""
+        return vars(self).get("other_eval_splits") or {}
+
+    @property
+    def eval_splits(self) -> list[str]:
+        """The evaluation sets that it has, the main one first."""
+        main = vars(self).get("eval_split")
+        return [] if main is None else [main, *self.further]
+
+    @property
+    def splits(self) -> list[str]:
+        """The splits that it has: train, then evaluation."""
+        return [*([] if self.learns_on is None else [self.learns_on]), *self.eval_splits]
+
+    @property
+    def own_recipe(self) -> str | None:
+        """The recipe of its retrievers, or of its encoders of sentences, where it names one."""
+        return vars(self).get("recipe")
+
+    @property
+    def own_measures(self) -> list[str] | None:
+        """The measures that replace the configuration's."""
+        return vars(self).get("measures")
+
+    @property
+    def longer_texts(self) -> str | None:
+        """The data set that its models are pre-trained on, where that is another."""
+        return vars(self).get("documents")
+
     def raw_files(self) -> list[str]:
         """The official files that it is made from, by their names in `condenser.data.official`."""
         return []

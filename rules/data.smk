@@ -193,7 +193,7 @@ rule lengths:
         passages=[f"results/{{dataset}}/tokens/{{model}}/collection.{shard}.counts.json" for shard in SHARDS],
         queries=lambda wildcards: [
             f"results/{wildcards.dataset}/tokens/{wildcards.model}/queries.{split}.counts.json"
-            for split in sources.splits(config.datasets[wildcards.dataset])
+            for split in config.datasets[wildcards.dataset].splits
         ],
     output:
         lengths="results/{dataset}/tokens/{model}/lengths.json",

@@ -322,7 +322,7 @@ def queries_of_splits(wildcards):
     """The queries of all splits of a data set."""
     return [
         f"results/{wildcards.dataset}/data/queries.{split}.jsonl"
-        for split in sources.splits(config.datasets[wildcards.dataset])
+        for split in config.datasets[wildcards.dataset].splits
     ]
 
 
@@ -576,14 +576,14 @@ def audited_files(wildcards):
             f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
             "There is no audit of these."
         )
-    folder, evaluation = f"results/{dataset}/data", sources.eval_splits(entry)
+    folder, evaluation = f"results/{dataset}/data", entry.eval_splits
     files = {
         "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
-        "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+        "qrels": [f"{folder}/qrels.{split}.tsv" for split in entry.splits],
         "lengths": [lengths_file(dataset, model) for model in experiment.checkpoints_of(config, dataset)],
         **{name: [] for name in ("train_queries", "examples", "runs")},
     }
-    if train := getattr(entry, "train_split", None):
+    if train := entry.learns_on:
         variant = f"seed{config.seed}"
         files |= {
             "train_queries": f"{folder}/queries.{train}.jsonl",
@@ -597,7 +597,7 @@ def subset_of_split(wildcards):
     """Of the train queries, only those of the variant, or the held-out ones of these, are encoded and searched."""
     if experiment.is_held_out(wildcards.split):
         return held_out_file(wildcards.dataset, wildcards.variant)
-    train_split = getattr(config.datasets[wildcards.dataset], "train_split", None)
+    train_split = config.datasets[wildcards.dataset].learns_on
     return subset_file(wildcards) if wildcards.split == train_split else []
 
 

@@ -58,7 +58,7 @@ def split_of(dataset, key):
 def judged_split(dataset, split):
     """A split that its data set must have, with judgements."""
     entry = config.datasets[dataset]
-    known, unjudged = sources.splits(entry), unjudged_of(dataset)
+    known, unjudged = entry.splits, unjudged_of(dataset)
     if split in unjudged:
         sys.exit(
             f"error: results/{dataset}: expected a split with judgements, got {split}, "

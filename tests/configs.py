@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -73,13 +73,19 @@ class OnPlainValues:
 
     def __getattr__(self, name: str) -> Any:
         if not hasattr(self._module, name):  # a method of the settings
-            return lambda given, *more: getattr(as_objects(given), name)(*more)
+            return lambda given, *more: _of(as_objects(given), name, more)
         found = getattr(self._module, name)
         if not callable(found):
             return found
         return lambda *given, **named: plain(
             found(*map(as_objects, given), **{name: as_objects(value) for name, value in named.items()})
         )
+
+
+def _of(settings: Any, name: str, arguments: Sequence[Any]) -> Any:
+    """A property of settings, or what a method of theirs gives."""
+    found = getattr(settings, name)
+    return found(*arguments) if callable(found) else found
 
 
 def as_objects(value: Any) -> Any:

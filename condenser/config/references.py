@@ -28,14 +28,14 @@ def check_datasets(config: Config) -> None:
         if hasattr(dataset, "recipe"):
             check_name(f"{key}.recipe", dataset.recipe, config.recipes)
             _check_recipe_fits(f"{key}.recipe", dataset, config)
-        if documents := getattr(dataset, "documents", None):
+        if documents := dataset.longer_texts:
             check_name(f"{key}.documents", documents, config.datasets)
-            if getattr(config.datasets[documents], "documents", None):
+            if config.datasets[documents].longer_texts:
                 raise ValueError(
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        if getattr(dataset, "other_eval_splits", None) and not sources.has_more_splits(dataset):
+        if dataset.further and not sources.has_more_splits(dataset):
             raise ValueError(
                 f"{key}.other_eval_splits: expected none, the source {dataset.source} makes one "
                 f"evaluation set, got {', '.join(dataset.other_eval_splits)}. Leave the key out."
@@ -48,13 +48,13 @@ def check_datasets(config: Config) -> None:
                 f"{key}.{'triples' if hasattr(dataset, 'triples') else 'hard_negatives'} to null: then a run "
                 "gives the negatives."
             )
-        taken = {*sources.splits(dataset), *sources.unjudged_names(dataset)}
+        taken = {*dataset.splits, *sources.unjudged_names(dataset)}
         if double := next((one for one in config.extracted if one in taken), None):
             raise ValueError(
                 f"extracted.{double}: expected another name, {double} is that of queries of the data set "
                 f"{name}. Rename it."
             )
-        for number, split in enumerate(sources.eval_splits(dataset)):
+        for number, split in enumerate(dataset.eval_splits):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)
             block = dataset.other_eval_splits[split] if number else dataset
@@ -234,7 +234,7 @@ def check_systems(config: Config) -> None:
             )
             check_name(f"{key}.{of_key}", other, systems)
         if taught := getattr(system, "distillation", None):
-            named = [(*sources.splits(one), *sources.unjudged_names(one)) for one in config.datasets.values()]
+            named = [(*one.splits, *sources.unjudged_names(one)) for one in config.datasets.values()]
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
         for of, expansion in system.expansions.items():
@@ -431,7 +431,7 @@ def check_tables(config: Config) -> None:
     known = [
         measure
         for dataset, settings in config.datasets.items()
-        for split in sources.eval_splits(settings)
+        for split in settings.eval_splits
         for measure in experiment.metrics(config, dataset, split).measures
     ]
     known = list(dict.fromkeys([*config.metrics.measures, *known]))

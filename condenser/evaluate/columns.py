@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from condenser import kinds
-from condenser.data.sources import eval_splits
 
 Place = tuple[str, str | None]  # a data set and its evaluation set; None: it has no judged queries
 
@@ -59,7 +58,7 @@ def parse(
     *above, measure = name.split("/")
     if len(above) > 2 or not all((*above, measure)):
         raise ValueError(f"expected [data set/][evaluation set/]measure, got {name!r:.80}.")
-    mine = eval_splits(datasets[dataset])
+    mine = datasets[dataset].eval_splits
     if not above:
         return dataset, next(iter(mine), None), measure
     first, *rest = above
@@ -69,7 +68,7 @@ def parse(
         return None if first in optional else _refuse(name, first, [*datasets, *mine])
     if first not in datasets:
         return None if first in optional else _refuse(name, first, datasets)
-    there = eval_splits(datasets[first])
+    there = datasets[first].eval_splits
     split = rest[0] if rest else next(iter(there), None)
     if split in there:
         return first, split, measure

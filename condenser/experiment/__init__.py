@@ -102,7 +102,7 @@ def home(config: Config, model: str, dataset: str) -> str:
         return corpus
     if is_chosen(config, model):
         return dataset
-    return getattr(config.datasets[dataset], "documents", None) or dataset
+    return config.datasets[dataset].longer_texts or dataset
 
 
 def inherit_seeds(models: Mapping[str, Any]) -> None:
@@ -351,7 +351,7 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
 
 def recipe_name(config: Config, dataset: str) -> str:
     """The recipe of a data set; one of texts alone names none."""
-    return getattr(config.datasets[dataset], "recipe", None) or config.recipe
+    return config.datasets[dataset].own_recipe or config.recipe
 
 
 def recipe(config: Config, dataset: str, system: Any = None) -> Any:
@@ -389,7 +389,7 @@ def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
     Its own, else those of its data set, else the configuration's. `split` is None for the main one.
     """
     entry = config.datasets[dataset]
-    further = (getattr(entry, "other_eval_splits", None) or {}).get(split)
+    further = entry.further.get(split)
     found = dict(vars(config.metrics))
     for block in (entry, further):
         found |= {key: value for key in found if (value := getattr(block, key, None)) is not None}
@@ -399,15 +399,15 @@ def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
 def measures_key(config: Config, dataset: str, split: str | None = None) -> str:
     """The key that holds the measures of an evaluation set (`metrics`)."""
     entry = config.datasets[dataset]
-    further = (getattr(entry, "other_eval_splits", None) or {}).get(split)
-    if getattr(further, "measures", None) is not None:
+    further = entry.further.get(split)
+    if further is not None and further.measures is not None:
         return f"datasets.{dataset}.other_eval_splits.{split}.measures"
-    return "metrics.measures" if getattr(entry, "measures", None) is None else f"datasets.{dataset}.measures"
+    return "metrics.measures" if entry.own_measures is None else f"datasets.{dataset}.measures"
 
 
 def is_measured(config: Config, dataset: str) -> bool:
     """Whether a data set has judged queries to evaluate on."""
-    return getattr(config.datasets[dataset], "eval_split", None) is not None
+    return bool(config.datasets[dataset].eval_splits)
 
 
 def made_from_texts(config: Config, system: str, variant: str) -> list[str]:

@@ -82,7 +82,7 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
             ranked = settings.TASK is None
             depths = [run_depth(config, of, system, purpose="eval") for system in entry.rows if ranked]
             depth = min(depths, default=0)
-        train_split = getattr(settings, "train_split", None)
+        train_split = settings.learns_on
         found.append(columns.Column(name, of, split, measure, settings.source, train_split, depth))
     if all("/" in column.name for column in found):
         raise ValueError(
@@ -199,7 +199,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
     source = config.datasets[dataset].source
     entry.rows = [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None]
     entry.collection = dataset if dataset == source else f"{dataset} ({source})"
-    entry.train_split = getattr(config.datasets[dataset], "train_split", None)
+    entry.train_split = config.datasets[dataset].learns_on
     return entry
 
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from condenser.data import sources
 from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
 from condenser.data.generators import generator_bytes
@@ -136,7 +135,7 @@ class Sizes:
     def queries(self, job: Job) -> Rows:
         """The queries of a job's split, else of its train split; of these as many as its variant has."""
         dataset, variant = job.wildcards["dataset"], job.wildcards.get("variant", "")
-        train = (sources.splits(self._collects[dataset].config.dataset) or [""])[0]
+        train = (self._collects[dataset].config.dataset.splits or [""])[0]
         split = job.wildcards.get("split", train)
         rows, (number, _) = self._rows(dataset, whole_split(split)), parse_variant(variant)
         if number is not None and whole_split(split) == train:
@@ -299,7 +298,7 @@ def _download(job: Job, sizes: Sizes) -> tuple[Work, float]:
 
 def _collect(job: Job, sizes: Sizes) -> tuple[Work, float]:
     texts = [sizes.passages(job)]
-    for split in sources.splits(job.config.dataset):
+    for split in job.config.dataset.splits:
         texts.append(sizes.queries(replace(job, wildcards={**job.wildcards, "split": split})))
     rows, tokens = sum(text.count for text in texts), sum(text.count * text.tokens for text in texts)
     return {"row": rows}, tokens * _TOKEN_BYTES + 50 * rows

@@ -48,18 +48,6 @@ def load(settings: Any) -> ModuleType:
     return kinds.load(FOLDER, settings.source)
 
 
-def splits(settings: Any) -> list[str]:
-    """The splits that a data set has: train, then evaluation; none of texts without queries."""
-    train = getattr(settings, "train_split", None)
-    return [*([] if train is None else [train]), *eval_splits(settings)]
-
-
-def eval_splits(settings: Any) -> list[str]:
-    """The evaluation sets that a data set has, the main one first."""
-    main = getattr(settings, "eval_split", None)
-    return [] if main is None else [main, *(getattr(settings, "other_eval_splits", None) or ())]
-
-
 def unjudged(settings: Any) -> dict[str, Path]:
     """The user's files of queries without judgements, by name."""
     named = getattr(settings, "queries", None) or {}
@@ -79,15 +67,15 @@ def has_more_splits(settings: Any) -> bool:
 def split_files(settings: Any) -> list[str]:
     """The canonical files of the splits of a data set."""
     names = ["items.{}.jsonl"] if settings.TASK else ["queries.{}.jsonl", "qrels.{}.tsv"]
-    return [name.format(split) for name in names for split in splits(settings)]
+    return [name.format(split) for name in names for split in settings.splits]
 
 
 def settings_of_collect(settings: Any) -> Any:
     """The settings that decide the canonical files; of further evaluation sets, their names."""
     without = {*_NOT_COLLECTED, *settings.AFTER_COLLECTING}
     kept = {"split": None, **{key: value for key, value in vars(settings).items() if key not in without}}
-    if further := getattr(settings, "other_eval_splits", None):
-        kept["other_eval_splits"] = sorted(further)
+    if settings.further:
+        kept["other_eval_splits"] = sorted(settings.further)
     return partly(type(settings), kept)
 
 

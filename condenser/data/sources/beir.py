@@ -24,7 +24,6 @@ from condenser.data.parsing import (
 )
 from condenser.data.records import Passage, Qrel
 from condenser.data.sources import plain_or_packed
-from condenser.data.sources import splits as given_splits
 from condenser.settings import HomePath, PartlyJudgedTexts
 
 _HEADER = ("query-id", "corpus-id", "score")
@@ -37,7 +36,7 @@ class Settings(PartlyJudgedTexts):
 
     def local_files(self) -> list[Path]:
         """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
-        path, splits = Path(self.path), given_splits(self)
+        path, splits = Path(self.path), self.splits
         files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
         return [plain_or_packed(path / file) for file in files]
 

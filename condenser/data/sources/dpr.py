@@ -59,7 +59,6 @@ from condenser.data.records import (
     read_queries,
     write_examples,
 )
-from condenser.data.sources import splits as given_splits
 from condenser.progress import track
 from condenser.settings import Name, PartlyJudgedTexts
 
@@ -143,7 +142,7 @@ class Settings(PartlyJudgedTexts):
 
     def raw_files(self) -> list[str]:
         """The passages, and the questions of the splits."""
-        return [PASSAGES, *(FILES[self.name][split] for split in given_splits(self))]
+        return [PASSAGES, *(FILES[self.name][split] for split in self.splits)]
 
     def example_files(self, system: str) -> list[str]:
         """The questions of training, or of the mined negatives, for the systems whose negatives they give."""

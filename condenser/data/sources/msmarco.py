@@ -29,7 +29,6 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.records import Passage, Qrel, Query
-from condenser.data.sources import splits as given_splits
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 from condenser.data.triples import make_triple_examples
 from condenser.files import write_json
@@ -97,7 +96,7 @@ class Settings(JudgedTexts):
         return [
             ARCHIVE,
             *([TITLED] if self.titles == "rocketqa" else []),
-            *([DL19_QUERIES, DL19_QRELS] if "dl19" in given_splits(self) else []),
+            *([DL19_QUERIES, DL19_QRELS] if "dl19" in self.splits else []),
         ]
 
     def example_files(self, system: str) -> list[str]:

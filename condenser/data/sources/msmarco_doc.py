@@ -18,7 +18,6 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, preview, tab_columns, trec_qrel, tsv_query
 from condenser.data.records import Passage
-from condenser.data.sources import splits as given_splits
 from condenser.settings import PartlyJudgedTexts
 
 DOCUMENTS = "msmarco-docs.tsv.gz"
@@ -53,7 +52,7 @@ class Settings(PartlyJudgedTexts):
 
     def raw_files(self) -> list[str]:
         """The documents, and what the splits need besides."""
-        return [DOCUMENTS, *(name for split in given_splits(self) for name in SPLITS[split])]
+        return [DOCUMENTS, *(name for split in self.splits for name in SPLITS[split])]
 
 
 def collect(

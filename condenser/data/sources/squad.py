@@ -25,7 +25,6 @@ from condenser.data.official import check_official_rows
 from condenser.data.parsing import BYTE_ORDER_MARK, Row, Unfit, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import plain_or_packed
-from condenser.data.sources import splits as given_splits
 from condenser.settings import Count, HomePath, Name, PartlyJudgedTexts, Whole
 
 OFFICIAL_ROWS = {  # paragraphs, questions
@@ -82,7 +81,7 @@ class _ReadRows:
 
 def _file_names(settings: Any) -> list[str]:
     """The file of each split, or the one of both."""
-    names = [settings.one_file] if settings.one_file else given_splits(settings)
+    names = [settings.one_file] if settings.one_file else settings.splits
     return [f"{name}-v1.1.json" for name in names]
 
 

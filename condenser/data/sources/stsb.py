@@ -20,7 +20,6 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import plain_or_packed
-from condenser.data.sources import splits as given_splits
 from condenser.settings import HomePath, Sentences
 
 FILE = "stsbenchmark.tsv.gz"
@@ -48,7 +47,7 @@ class Settings(Sentences):
         """The files of the splits in the folder `path`."""
         if not self.path:
             return []
-        return [_csv_file(self.path, split) for split in given_splits(self)]
+        return [_csv_file(self.path, split) for split in self.splits]
 
 
 def _csv_file(folder: str, split: str) -> Path:

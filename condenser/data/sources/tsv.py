@@ -23,7 +23,6 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.sources import plain_or_packed
-from condenser.data.sources import splits as given_splits
 from condenser.settings import HomePath, PartlyJudgedTexts
 
 
@@ -34,7 +33,7 @@ class Settings(PartlyJudgedTexts):
 
     def local_files(self) -> list[Path]:
         """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
-        path, splits = Path(self.path), given_splits(self)
+        path, splits = Path(self.path), self.splits
         tables = [f"{table}.{split}.tsv" for table in ("queries", "qrels") for split in splits]
         return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
 
