@@ -29,7 +29,8 @@ def imports(node: ast.AST) -> set[str]:
 def imports_at_once(tree: ast.Module) -> set[str]:
     """The modules that are imported with a file: not in functions, and not for types alone."""
     at_once: set[str] = set()
-    for node in tree.body:
+    parts = [part for node in tree.body for part in (node.body if isinstance(node, ast.ClassDef) else [node])]
+    for node in parts:
         is_for_types = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
         if not isinstance(node, ast.FunctionDef) and not is_for_types:
             at_once |= imports(node)

@@ -198,7 +198,7 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: 
         **{"tied": False, "drop_last": False, "validation": None, **OPTIMISER},
     }
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
-    system = {"kind": "biencoder", "initial": "backbone", "distillation": None}
+    system = {"kind": "biencoder", "initial": "backbone", "distillation": None, "pseudo_labels": None}
 
     def run(rule: str, output: str, given: dict[str, Any], **more: Any) -> None:
         name = {"train": "model", "encode": "embeddings", "encode_queries": "embeddings"}[rule]

@@ -35,7 +35,6 @@ MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
-    "pipeline": {"model"},  # dropout, by which the plan measures a machine
     "manifest": {"pipeline"},  # digests of the code that runs
 }
 
