@@ -75,8 +75,8 @@ class Progress(logging.Handler):
         self.shown = {
             key_of(job): Path(job.log[0]) for job in asked_jobs() if job.log and job.benchmark is None
         }
-        self.forecast, *_ = costs.forecast_of(planned_jobs(jobs), MACHINE)
-        if len(jobs) > 1 and (text := hours_of(jobs, self.forecast)).startswith("By the plan"):
+        self.forecast, num_bytes, _ = costs.forecast_of(planned_jobs(jobs), MACHINE)
+        if len(jobs) > 1 and (text := hours_of(jobs, self.forecast, num_bytes)).startswith("By the plan"):
             self.say(text.partition(" For each")[0])
 
     def follow(self, event, record):
@@ -193,17 +193,19 @@ def planned_jobs(needed):
     return costs.jobs_of(names, SPECS)
 
 
-def hours_of(needed, forecast):
-    """How long jobs take, for the end of a dry run and the start of another."""
+def hours_of(needed, forecast, num_bytes):
+    """How long jobs take and what they leave on the disk, for the end of a dry run and the start of another."""
     seconds = {job: forecast.seconds(key_of(job)) for job in needed}
     known = {job: one for job, one in seconds.items() if one is not None}
     if not known:
         return "The plan does not know how long these jobs take."
     unknown = f", {len(seconds) - len(known)} of unknown time" if len(known) < len(seconds) else ""
     together = max(sum(one * share_of(job) for job, one in known.items()), *known.values())
+    size = sum(num_bytes.get(key_of(job), 0.0) for job in needed)
     return (
-        f"By the plan about {costs.in_words(together)} ({len(needed)} job{'s'[: len(needed) > 1]}{unknown}; "
-        f"{costs.in_words(sum(known.values()))} one after the other), {forecast.rests_on(MACHINE)}. "
+        f"By the plan about {costs.in_words(together)} and {costs.size_in_words(size)} on the disk ({len(needed)} "
+        f"job{'s'[: len(needed) > 1]}{unknown}; {costs.in_words(sum(known.values()))} one after the other), "
+        f"{forecast.rests_on(MACHINE)}. "
         "For each job, make results/<dataset>/<table>.plan.tsv, for a GPU .plan.H200.tsv."
     )
 

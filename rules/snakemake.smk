@@ -156,7 +156,7 @@ def say_what_changed():
             logger.info(
                 "\n    ".join(["Fetched from the network (address: where to put it instead):", *lines])
             )
-        logger.info(hours_of(needed, costs.forecast_of(planned_jobs(needed), MACHINE)[0]))
+        logger.info(hours_of(needed, *costs.forecast_of(planned_jobs(needed), MACHINE)[:2]))
 
 
 def accept(rule_name, wildcards):

@@ -602,7 +602,7 @@ def rendered(rows: Sequence[Mapping[str, Any]]) -> str:
     num_assumed = len([row for row in parts if row["sizes"] != "counted"])
     lines = [
         f"{total['machine']}: {in_words(total['seconds'])}, one job after the other "
-        f"({', '.join(shown)}); {total['bytes_on_disk'] / 1e9:.3g} GB."
+        f"({', '.join(shown)}); {size_in_words(total['bytes_on_disk'])}."
     ]
     if num_assumed:
         lines.append(f"Sizes are assumed in {num_assumed} of {len(parts)} rows: see the column sizes.")
@@ -628,6 +628,16 @@ def in_words(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:,.0f} h" if seconds >= 3.6e6 else f"{seconds / size:.3g} {unit}"
     return f"{seconds:.3g} s"
+
+
+def size_in_words(num_bytes: float) -> str:
+    """Bytes to two digits.
+
+    >>> size_in_words(5_140_000), size_in_words(3.2e11)
+    ('5.1 MB', '320 GB')
+    """
+    unit, size = ("GB", 1e9) if num_bytes >= 1e9 else ("MB", 1e6)
+    return f"{float(f'{num_bytes / size:.2g}'):g} {unit}"
 
 
 def _cell(value: Any) -> str:
