@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condenser.evaluate.columns import parse
-from condenser.settings import Settings
+from condenser.settings import PartlyJudgedTexts, partly
 
 _FOLDER = Path(__file__).resolve().parent
 _NO_MEASURES = ("method", "train_queries", "batch_size")
@@ -124,7 +124,7 @@ def _official_column(path: Path, name: str) -> Measured:
     datasets = {}
     for dataset, official_set in OFFICIAL.items():
         main, *others = official_set.num_queries
-        datasets[dataset] = Settings(eval_split=main, other_eval_splits=others)
+        datasets[dataset] = partly(PartlyJudgedTexts, {"eval_split": main, "other_eval_splits": others})
     try:
         parsed = parse(name, dataset="msmarco", datasets=datasets)
     except ValueError as error:
