@@ -27,6 +27,7 @@ from condenser.experiment import parse_variant, whole_split
 from condenser.files import atomic_write, canonical_json, sha256_text, write_json
 from condenser.job import settings_of
 from condenser.manifest import sound_record
+from condenser.pipeline.record import TOLD_APART
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs, key_of
 from condenser.settings import Settings
@@ -39,7 +40,6 @@ _TOKEN_BYTES = 4.4  # of English text in WordPiece
 _HIT_BYTES = 60  # of a line of a run
 _HEAD_BYTES = 4_000_000  # read of a user's file
 _LITTLE_S = 10.0  # jobs that take no longer say little of how fast a machine is
-TOLD_APART = ("dataset", "file", "model", "system", "expansion", "variant", "texts", "split")
 
 Work = dict[str, float]  # by unit
 

@@ -15,6 +15,9 @@ from condenser.manifest import Record, read_manifest, record_of, sound_record
 # not differ); the others record times, or rates of the machine.
 OTHER_EACH_TIME = {"bm25_index", "record", "figure", "plan"}
 
+TOLD_APART = ("dataset", "file", "model", "system", "expansion", "variant", "texts", "split")
+"""Wildcards that tell the jobs of a rule apart, but for their shards."""
+
 _LARGEST = 256 << 20  # bytes; a job takes less than 3,000 and each of its files 200
 _LONGEST_NAME = 1000
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Record, manifests_beside, read_manifest, sound_record
-from condenser.pipeline.costs import TOLD_APART
+from condenser.pipeline.record import TOLD_APART
 from condenser.pipeline.verify import SpecOf, current_of, stale
 
 STAGE = "report"  # a report shows all results but reports

@@ -255,6 +255,7 @@ VALUES: dict[str, Any] = {
     "systems.backbone-*.initial": "condenser",
     "systems.retriever*.initial": "condenser",
     "systems.retriever*.negatives": ["backbone-round1"],
+    "systems.*-round2*.negatives": ["bm25"],
     "systems.rerank-backbone.initial": "condenser",
     "systems.*.initial": "backbone",
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
