@@ -224,9 +224,12 @@ def speaks_for_itself(settings):
 
 
 # The first words of each job's shell: what its program says is in its log. A terminal shows the last line of it.
-# (Snakemake formats them, so braces stand twice.)
+# (Snakemake formats them, so braces stand twice. awk may wait for more lines before it reads one.)
 SILENCE, ON_TERMINAL = "", False
-LAST_LINE = """exec > >(trap '' INT; awk '{{gsub(/[^[:print:]]/, " "); printf "\\r\\033[K%.WIDTHs", $0; fflush()}}' >&2); """
+LAST_LINE = (
+    "exec > >(trap '' INT; while IFS= read -r line; do "
+    r"""printf '\r\033[K%.WIDTHs' "${{line//[^[:print:]]/ }}"; done >&2); """
+)
 
 for handler in list(logger.handlers):
     if handler.name == "DefaultStreamHandler":

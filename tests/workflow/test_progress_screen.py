@@ -69,6 +69,7 @@ def test_a_terminal_shows_the_last_line_of_what_runs_and_clears_it(folder: Path)
     done = on_terminal(folder, [*command(), "slow.txt"], WAIT="3")
     assert done.status == 0, done.raw
     assert any(screen.splitlines()[-1].startswith("slow: 10 of 20 rows") for screen in done.screens), done.raw
+    assert done.raw.index("slow: 10 of 20 rows") < done.raw.index("finished slow")  # while it runs
     _profile, plan, *lines, log, end = [line for line in done.screens[-1].splitlines() if line.strip()]
     assert "By the plan about" in plan and "Complete log" in log
     assert len(lines) == 4 and re.search(r"finished slow in 00:0\d: 2 of 2 jobs done$", lines[-1])
