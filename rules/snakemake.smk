@@ -1,6 +1,6 @@
-# What Snakemake does otherwise than this workflow needs, each with the reason; tests/workflow tests it. Three of its
-# methods are replaced, which decide what is out of date; the rest is done by its settings, its log, its hooks and
-# signals.
+# What Snakemake does otherwise than this workflow needs, each with the reason; tests/workflow tests it. Five of its
+# methods are replaced (four decide what is out of date: its settings are not there yet when it reads this file); the
+# rest is done by its log, its hooks and signals.
 
 import _thread
 import asyncio
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from snakemake.io import _IOFile
 from snakemake.persistence import ParamsChange, PersistenceBase
-from snakemake.settings.types import RerunTrigger
+from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.pipeline import freshness
@@ -71,19 +71,35 @@ def params_changed(persistence, job, file=None, snakemakes=PersistenceBase.param
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
+# The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
+# checkout or the user's files move.
+def input_changed(persistence, job, file=None, snakemakes=PersistenceBase.input_changed):
+    if manifest_of_job(job) is None:
+        return snakemakes(persistence, job, file=file)
+    return [] if file is None else False
+
+
 FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
+PersistenceBase.input_changed = input_changed
 
-# The spec also tells what the inputs are made by, and of which code. (Snakemake compares their paths, which change
-# where the checkout or the user's files move.)
-if workflow.dag_settings:
-    workflow.dag_settings.rerun_triggers &= {RerunTrigger.PARAMS, RerunTrigger.SOFTWARE_ENV}
 
-# By default 100 jobs may start a second. For each job that ends, Snakemake then looks at the ready ones once more every
-# second until the run is over: after 81 jobs that took 17 % of a core. Here no more jobs start than there are cores.
-if workflow.local_exec and workflow.scheduling_settings:
-    workflow.scheduling_settings.max_jobs_per_timespan = None
+# After each look at the ready jobs Snakemake plans another one, in case its limit of jobs a second held some back. Each
+# job that ends adds a look a second in this way, until the run is over: after 81 jobs the looks took 17 % of a core.
+# One that waits is enough.
+def look_again(scheduler, delay):
+    def look():
+        LOOKS.discard(delay)
+        scheduler._open_jobs.release()
+
+    if delay not in LOOKS:
+        LOOKS.add(delay)
+        threading.Timer(delay, look).start()
+
+
+LOOKS = set()  # the delays of those that wait
+JobScheduler._schedule_reevalutation = look_again
 
 
 # What Snakemake logs, in this workflow's words. Of a failed job it prints the command and the spec, longer than a

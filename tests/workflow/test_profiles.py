@@ -47,6 +47,11 @@ def test_every_profile_is_tested(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PROFILES)
+def test_no_profile_goes_by_times_of_change(root: Path, name: str) -> None:
+    assert load(root, name)["rerun-triggers"] == ["params", "input", "software-env"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
 def test_the_rules_that_a_profile_names_exist_and_ask_for_a_gpu(root: Path, name: str) -> None:
     named = load(root, name).get("set-resources", {})
     assert (name == "default") == (not named)
