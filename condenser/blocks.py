@@ -104,7 +104,15 @@ class FineTuning(Optimiser):
     passages_per_query: Count  # 1: a positive alone, and those of the other queries in the batch
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
-    soup: Count = 1  # trainings, each on other batches, whose mean of weights is the model
+    soup: Count = 1  # `num_trainings`
+
+    @property
+    def num_trainings(self) -> int:
+        return self.soup
+
+    @property
+    def texts_per_item(self) -> int:
+        return self.passages_per_query
 
 
 class HeldOut(Block):
@@ -171,6 +179,10 @@ class SentenceRecipe(Optimiser, SizedEpochs):
     similarities: (  # cosine for pairs, euclidean for triplets
         Annotated[list[Literal["cosine", "manhattan", "euclidean", "dot"]], Field(min_length=1)] | None
     ) = None
+
+    @property
+    def adamw(self) -> tuple[float, bool]:
+        return self.epsilon, self.bias_correction
 
 
 def _two_in_order(value: Any, *, least: float, most: float, number: type | UnionType) -> Any:

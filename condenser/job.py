@@ -173,7 +173,7 @@ def _run(main: Main, launch: Launch | None) -> None:
     job = read_job(parser.parse_args().job)
     if launch is not None and "RANK" not in os.environ:
         device = job.settings.compute.device
-        status = launch(sys.argv, processes=getattr(job.options, "processes", 1), device=device)
+        status = launch(sys.argv, processes=vars(job.options).get("processes", 1), device=device)
         if status is not None:
             sys.exit(status)
     do_job(job, main)

@@ -6,13 +6,14 @@ import copy
 import functools
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+EACH = "each"  # the seed of a model that is pre-trained once for every seed of a table
 AUTO = "auto"  # a length of texts that is chosen by the collection: `condenser.data.lengths`
 LONGER_TEXTS = (  # what helps where a model has no text of a collection to learn from
     "name longer texts by the key documents of the data set, or leave out the rows that start from this model"
@@ -53,7 +54,7 @@ def _home_folder_written_out(path: str) -> str:
 
 def _seed_or_each(value: Any) -> Any:
     """One message, where a union of types would give one for each."""
-    if value in (None, "each") or (type(value) is int and 0 <= value <= LARGEST):
+    if value in (None, EACH) or (type(value) is int and 0 <= value <= LARGEST):
         return value
     raise ValueError(f"expected a whole number or each, got {reprlib.repr(value)}")
 
@@ -186,6 +187,21 @@ class Optimiser(Block):
     epochs: Epochs | None = None
     updates: Updates = None
 
+    @property
+    def num_trainings(self) -> int:
+        """Trainings, each on other batches, whose mean of weights is the model."""
+        return 1
+
+    @property
+    def texts_per_item(self) -> int:
+        """Passages that an item of a batch brings along."""
+        return 1
+
+    @property
+    def adamw(self) -> tuple[float, bool]:
+        """The epsilon of AdamW, and whether it corrects the bias of its first updates."""
+        return 1e-8, True
+
     @model_validator(mode="after")
     def _has_one_length(self) -> Optimiser:
         if (self.epochs is None) != isinstance(self.updates, int):
@@ -253,6 +269,11 @@ class Texts(Block):
         return [] if main is None else [main, *self.further]
 
     @property
+    def is_measured(self) -> bool:
+        """Whether it has judged queries to evaluate on."""
+        return bool(self.eval_splits)
+
+    @property
     def splits(self) -> list[str]:
         """The splits that it has: train, then evaluation."""
         return [*([] if self.learns_on is None else [self.learns_on]), *self.eval_splits]
@@ -266,6 +287,21 @@ class Texts(Block):
     def own_measures(self) -> list[str] | None:
         """The measures that replace the configuration's."""
         return vars(self).get("measures")
+
+    @property
+    def own_lengths(self) -> Lengths:
+        """The tokens that are read of its texts, where it has numbers."""
+        return vars(self).get("lengths") or Lengths()
+
+    @property
+    def windows(self) -> Split | None:
+        """How its documents become passages; None: they are passages."""
+        return vars(self).get("split")
+
+    @property
+    def official_unjudged(self) -> str | None:
+        """The name of its official queries without judgements."""
+        return vars(self).get("unjudged")
 
     @property
     def longer_texts(self) -> str | None:
@@ -291,6 +327,10 @@ class Texts(Block):
     def unjudged_files(self) -> list[str]:
         """The official files that hold queries without judgements, whose name is the key `unjudged`."""
         return []
+
+    def written_paths(self) -> dict[str, str]:
+        """The paths of the user's in its entry, by their keys."""
+        return {"path": vars(self)["path"]} if vars(self).get("path") else {}
 
 
 class EvalSplit(Block):
@@ -396,9 +436,29 @@ class Model(Block):
     seed: Annotated[int | str | None, PlainValidator(_seed_or_each)] = None
 
     @property
+    def is_seeded(self) -> bool:
+        """Whether it is pre-trained once for every seed of a table."""
+        return self.seed == EACH
+
+    @property
     def start(self) -> str | None:
         """The model that it starts from; None of a checkpoint."""
         return None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether it is a copy of the best of several candidates."""
+        return False
+
+    @property
+    def is_of_system(self) -> bool:
+        """Whether it is a checkpoint that a system of some data set is fine-tuned to."""
+        return False
+
+    @property
+    def made_of(self) -> list[str]:
+        """The systems that it is made of: its candidates, or the one whose encoder it is; none of most."""
+        return []
 
     @property
     def longest_row(self) -> tuple[str, int] | None:
@@ -411,6 +471,10 @@ class Model(Block):
         Raises:
             ValueError: they do not.
         """
+
+    def written_paths(self) -> dict[str, str]:
+        """The paths of the user's in its entry, by their keys."""
+        return {}
 
 
 class Pretraining(Model, Optimiser):
@@ -430,9 +494,39 @@ class Pretraining(Model, Optimiser):
 
 
 class Figure(Block):
-    """The keys of every figure."""
+    """The keys of every figure, and what its kind says of it: see `condenser.evaluate.figures`."""
+
+    PUBLISHED: ClassVar[Path | None] = None
+    """A file of published numbers, which it shows too."""
+
+    PANELS_OF: ClassVar[str] = ""
+    """The kind of the systems in `panels`."""
 
     kind: Name
+
+    def table_of(self, dataset: str) -> str | None:
+        """The table that it shows of a data set; None: it names systems."""
+        return None
+
+    @property
+    def shown_measures(self) -> list[str]:
+        """Of the table's measures those that it shows, where that is not all."""
+        return []
+
+    @property
+    def systems_of_panels(self) -> dict[str, list[str]]:
+        """The systems whose runs or models it shows, by the titles of its panels."""
+        return {}
+
+    @property
+    def systems_of_lines(self) -> dict[str, Mapping[str, float]]:
+        """Of the table's systems those on a line, by its title, each with a number."""
+        return {}
+
+    def texts(self) -> list[tuple[str, str]]:
+        """The texts of the user's that it shows, each with its key."""
+        titles = [("panels", title) for title in self.systems_of_panels]
+        return titles + [("lines", title) for title in self.systems_of_lines]
 
 
 class FigureOfTable(Figure):
@@ -441,11 +535,18 @@ class FigureOfTable(Figure):
     table: Name
     by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)
 
+    def table_of(self, dataset: str) -> str | None:
+        return self.by_dataset.get(dataset, self.table)
+
 
 class FigureOfMeasures(FigureOfTable):
     """Which of the table's `measures` to show."""
 
     measures: list[str] | None = None  # all of the table
+
+    @property
+    def shown_measures(self) -> list[str]:
+        return self.measures or []
 
 
 class PseudoLabels(Block):
@@ -479,6 +580,15 @@ class System(Block):
     label: str | None = None
 
     @property
+    def ranks(self) -> bool:
+        """Whether it ranks passages for queries; others are for sentences."""
+        return None in self.TASKS
+
+    def fits(self, dataset: Texts) -> bool:
+        """Whether it is for what a data set has: queries, or sentences of one task."""
+        return dataset.TASK in self.TASKS
+
+    @property
     def start(self) -> str | None:
         """The model that it starts from, or the system whose weights it does."""
         return None
@@ -504,9 +614,14 @@ class System(Block):
         return []
 
     @property
-    def taught_by(self) -> list[Any]:
-        """Blocks with a `teacher` and the `queries` for which it learns from the teacher's run."""
-        return []
+    def taught_by(self) -> dict[str, Any]:
+        """By key, blocks with a `teacher` and the `queries` for which it learns from the teacher's run."""
+        return {}
+
+    @property
+    def also_trained_on(self) -> str | None:
+        """The data set that it is trained on before its own."""
+        return None
 
     @property
     def pseudo_labelled(self) -> PseudoLabels | None:
@@ -520,7 +635,7 @@ class System(Block):
         A system has variants (train size and seed) if it is trained, or if one of those that it reads has
         variants; and of the seed alone if its start is pre-trained for each seed.
         """
-        return [taught.teacher for taught in self.taught_by]
+        return [taught.teacher for taught in self.taught_by.values()]
 
     @property
     def reordered(self) -> list[str] | None:
@@ -531,6 +646,11 @@ class System(Block):
     def own_depth(self) -> int | None:
         """Hits a query that it ranks at most, where it reads those of others."""
         return None
+
+    @property
+    def ranks_hits_of(self) -> list[str]:
+        """Those whose hits it puts in an order, in the order in which it reads their runs."""
+        return []
 
     @property
     def expansions(self) -> dict[str, str]:
@@ -563,6 +683,18 @@ class System(Block):
         A table makes these and the models of its rows where no query is judged.
         """
         return []
+
+    def files_to_answer(self, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+        """What must be made before it answers a new query, by name, besides its model, tokenizer and lengths.
+
+        Args:
+            dataset, variant: folders of results.
+            shards: of the collection.
+
+        Raises:
+            ValueError: its systems cannot answer.
+        """
+        return {}
 
     def training(self, files: Any, initial: Path, run: Any) -> Any:
         """Its fine-tuning.

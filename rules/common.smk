@@ -74,8 +74,8 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
-TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
+RANKERS = [name for name in config.systems if config.systems[name].ranks]
+TRAINED = [name for name in RANKERS if config.systems[name].is_trained]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 

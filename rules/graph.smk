@@ -89,7 +89,7 @@ def could_be_made(dataset):
     overlays = " ".join(overlay_files())
     found = []
     for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
-        for name in getattr(config, f"{noun}s"):
+        for name in vars(config)[f"{noun}s"]:
             target = f"results/{dataset}/{name}.{ending}"
             try:
                 reason = SPECS.jobs_behind(*owner_of(target)) and None

@@ -19,7 +19,7 @@ from condenser.settings import AUTO
 def default_tables(overlay, dataset, table):
     """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
     spoken_of = overlay.get("datasets") or [dataset]
-    measured = [name for name in spoken_of if experiment.is_measured(config, name)]
+    measured = [name for name in spoken_of if config.datasets[name].is_measured]
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
@@ -73,7 +73,7 @@ def to_bring(needed):
         elif model and checkpoints.needs_network(model) and not (mirror / model.id).is_dir():
             lines.append(f"https://huggingface.co/{model.id}: {mirror / model.id}/")
         elif name != job.rule.name:
-            for part in getattr(config.datasets[name], "parts", []):
+            for part in vars(config.datasets[name]).get("parts", []):
                 if not Path(part.id).is_dir():
                     place = f"any folder, as id in datasets.{name}.parts"
                     lines.append(f"https://huggingface.co/datasets/{part.id}: {place}")
@@ -105,7 +105,7 @@ def vocabulary_texts(wildcards):
 def weights_of_system(wildcards):
     """The weights of a system of any data set, where a checkpoint is its model."""
     entry = config.models[wildcards.model]
-    if not experiment.is_of_system(config, wildcards.model):
+    if not config.models[wildcards.model].is_of_system:
         return []
     return encoder_file(entry.dataset, entry.system, entry.variant or f"seed{config.seed}")
 
@@ -213,7 +213,7 @@ def runs_of(wildcards, key, split=None, variant=None):
     """The runs of the systems that a key of a system names, in order; of the job's split and variant by default."""
     return [
         run_file(wildcards.dataset, system, variant or wildcards.variant, split or wildcards.split)
-        for system in getattr(config.systems[wildcards.system], key)
+        for system in vars(config.systems[wildcards.system])[key]
     ]
 
 
@@ -273,7 +273,7 @@ def examples_of(wildcards):
     """The examples of the systems whose negatives a system learns from, in order, then those of pseudo-labels."""
     entry = config.systems[wildcards.system]
     files = [(name, "examples.jsonl") for name in entry.negatives]
-    if labels := getattr(entry, "pseudo_labels", None):
+    if labels := entry.pseudo_labelled:
         files.append((labels.teacher, f"pseudo_labels.{labels.queries}.jsonl"))
     return [system_file(wildcards.dataset, system, wildcards.variant, file) for system, file in files]
 
@@ -284,8 +284,7 @@ def queries_to_learn_from(name):
     def of(wildcards):
         dataset, entry = wildcards.dataset, config.systems[wildcards.system]
         splits = [split_of(dataset, "train_split")] if entry.negatives else []
-        learnt = (getattr(entry, key, None) for key in ("distillation", "pseudo_labels"))
-        splits += [one.queries for one in learnt if one]
+        splits += [taught.queries for taught in entry.taught_by.values()]
         if name == "tokens":
             return [token_file(dataset, initial_of(wildcards), f"queries.{split}") for split in splits]
         return [queries_of_split(dataset, split) for split in splits]
@@ -357,7 +356,7 @@ def judgements_of_comparison(wildcards):
 
 def teacher_run(wildcards):
     """The run of a distillation's teacher, of the taught queries; none of other systems."""
-    if taught := getattr(config.systems[wildcards.system], "distillation", None):
+    if taught := config.systems[wildcards.system].taught_by.get("distillation"):
         return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
     return []
 
@@ -369,7 +368,7 @@ def encoder_of(wildcards):
 
 def encoder_file(dataset, system, variant):
     """The weights of one variant of a bi-encoder."""
-    if experiment.is_trained(config, system):
+    if config.systems[system].is_trained:
         return system_file(dataset, system, variant, "model/model.safetensors")
     return start_of(dataset, system, variant)
 
@@ -380,7 +379,7 @@ def lengths_if_auto(*texts):
     def of(wildcards):
         system = config.systems[wildcards.system]
         lengths = experiment.recipe(config, wildcards.dataset, system).lengths
-        if AUTO in [getattr(lengths, text) for text in texts]:
+        if AUTO in [vars(lengths)[text] for text in texts]:
             return lengths_file(wildcards.dataset, initial_of(wildcards))
         return []
 
@@ -412,7 +411,7 @@ def start_of_sentences(wildcards):
 
 def evaluation_files(wildcards):
     """Queries, their vectors, judgements and metrics of the evaluation split; none where no query is judged."""
-    if not experiment.is_measured(config, wildcards.dataset):
+    if not config.datasets[wildcards.dataset].is_measured:
         return dict.fromkeys(("queries", "qrels", "query_embeddings", "metrics"), [])
     split = split_of(wildcards.dataset, "eval_split")
     return {
@@ -439,7 +438,7 @@ def texts_with_answers(wildcards):
 def check_rows_fit(dataset, name, systems):
     """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
     for row in systems:
-        if not experiment.fits(config, row, dataset):
+        if not config.systems[row].fits(config.datasets[dataset]):
             has = config.datasets[dataset].TASK
             sys.exit(
                 f"error: results/{dataset}/{name}: expected rows of systems for "
@@ -526,7 +525,7 @@ def counts_of_table(wildcards):
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
-    if experiment.is_measured(config, dataset):
+    if config.datasets[dataset].is_measured:
         return {"metrics": metrics_of_table(wildcards), "models": []}
     models = [
         file
@@ -539,9 +538,9 @@ def rows_of_table(wildcards):
 
 def made_from_texts(dataset, system, variant):
     """What a variant of a system makes before any query comes, and the systems that it reads from."""
-    made = experiment.made_from_texts(config, system, variant)
+    made = config.systems[system].made_from_texts(variant)
     files = [f"results/{dataset}/{name}" for name in made]
-    if hasattr(config.systems[system], "initial"):
+    if config.systems[system].start is not None:
         files.append(encoder_file(dataset, system, variant))
     for other in experiment.systems_of(config, system):
         theirs = experiment.ranking_variant(config, other, variant)
@@ -551,7 +550,7 @@ def made_from_texts(dataset, system, variant):
 
 def metrics_to_compare(wildcards):
     """The metrics of a table's rows, which its tests need."""
-    if not experiment.is_measured(config, wildcards.dataset):
+    if not config.datasets[wildcards.dataset].is_measured:
         sys.exit(
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
@@ -563,7 +562,7 @@ def tests_of_table(wildcards):
     """The tests of a table with `compare_with`, which are made before it; none where nothing is judged."""
     dataset, table = wildcards.dataset, wildcards.table
     entry = tables.table_entry(config, dataset, table)
-    is_tested = entry.compare_with and experiment.is_measured(config, dataset)
+    is_tested = entry.compare_with and config.datasets[dataset].is_measured
     return [f"results/{dataset}/{table}.tests.tsv"] if is_tested else []
 
 
@@ -639,9 +638,10 @@ def files_of_figure(wildcards):
 
 def published_beside_figure(wildcards):
     """The file of published numbers of a kind of figure; none for most."""
-    kind = figures.load(config.figures[wildcards.figure])
-    # relative, so that a moved checkout has the same inputs
-    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
+    published = config.figures[wildcards.figure].PUBLISHED
+    return (
+        [os.path.relpath(published)] if published else []
+    )  # relative, so that a moved checkout has the same
 
 
 def read_for_known():

@@ -34,8 +34,8 @@ rule checkpoint:
         RUN
 
 
-FOR_EACH_SEED = [name for name in config.models if experiment.is_seeded(config, name)]
-CHOSEN = [name for name in config.models if experiment.is_chosen(config, name)]
+FOR_EACH_SEED = [name for name in config.models if config.models[name].is_seeded]
+CHOSEN = [name for name in config.models if config.models[name].is_chosen]
 ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED) - set(CHOSEN)
 
 

@@ -40,7 +40,7 @@ def unjudged_of(dataset):
 
 def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
-    split = getattr(config.datasets[dataset], key, None)
+    split = vars(config.datasets[dataset]).get(key)
     if split is None:
         targets = [f"results/{dataset}/{name}.tsv" for name in tables.untrained_tables(config, dataset)]
         advice = (

@@ -14,7 +14,7 @@ from architectures import write_folder
 from safetensors.torch import load_file, save_file
 
 from condenser import kinds
-from condenser.blocks import FineTuning
+from condenser.blocks import FineTuning, SentenceRecipe, TermWeights
 from condenser.data.records import (
     Item,
     Passage,
@@ -129,6 +129,8 @@ SENTENCES = {
     "epochs": 2,
     "margin": 5.0,
     "products": False,
+    "epsilon": 1e-8,
+    "bias_correction": True,
     "updates": None,
 }
 SETTINGS = {**OBJECTIVES, "terms": TERMS}
@@ -349,7 +351,13 @@ def example_rows(files: Files) -> ExampleRows:
 
 def settings_of(kind: str, settings: Mapping[str, Any]) -> Optimiser:
     """Settings as a training of this kind reads them: an objective, or else a recipe."""
-    block = kinds.load("objectives", kind).Settings if kind in kinds.names("objectives") else FineTuning
+    block: type[Optimiser] = FineTuning
+    if kind in kinds.names("objectives"):
+        block = kinds.load("objectives", kind).Settings
+    elif kind == "terms":
+        block = TermWeights
+    elif "epsilon" in settings:
+        block = SentenceRecipe
     return partly(block, {"epochs": None, "updates": None, "drop_last": False, **settings})
 
 

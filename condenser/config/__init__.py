@@ -42,7 +42,7 @@ def validated(config: Mapping[str, Any]) -> Config:
     checked = partly(Config, vars(written))
     for noun, taken in _TAKEN.items():
         taken = taken | set(checked.tables) if noun == "figures" else taken
-        if name := next((name for name in getattr(checked, noun) if name in taken), None):
+        if name := next((name for name in vars(checked)[noun] if name in taken), None):
             raise ValueError(
                 f"{noun}.{name}: expected another name, {name} is that of another result. Rename it."
             )
@@ -56,17 +56,17 @@ def validated(config: Mapping[str, Any]) -> Config:
         ("systems", "kind", SYSTEMS, ""),
         ("figures", "kind", figures.FOLDER, ""),
     ):
-        of_kinds = getattr(checked, defaults) if defaults else {}
+        of_kinds = vars(checked)[defaults] if defaults else {}
         _check_defaults(of_kinds, folder, defaults)
         entries = {
             name: _entry(f"{noun}.{name}", entry, tag=tag, folder=folder, defaults=of_kinds)
-            for name, entry in getattr(checked, noun).items()
+            for name, entry in vars(checked)[noun].items()
         }
         setattr(checked, noun, entries)
     experiment.inherit_seeds(checked.models)
     check_name("recipe", checked.recipe, checked.recipes)
     for dataset in checked.datasets.values():
-        if hasattr(dataset, "recipe"):
+        if "recipe" in type(dataset).model_fields:
             dataset.recipe = dataset.recipe or checked.recipe
     check_texts(checked)
     references.check_datasets(checked)

@@ -34,12 +34,12 @@ def check_rows_fit(config: Config) -> None:
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
         for of, dataset in config.datasets.items():
-            if hasattr(dataset, "recipe") and experiment.fits(config, name, of) and not dataset.TASK:
-                recipe = experiment.recipe(config, of, system)
+            if dataset.own_recipe and config.systems[name].fits(config.datasets[of]) and not dataset.TASK:
+                lengths = vars(experiment.recipe(config, of, system).lengths)
                 for text in ("passage", "query"):
-                    length = getattr(recipe.lengths, text)
-                    key = f"recipes.{dataset.recipe}.lengths.{text}"
-                    if getattr(dataset.lengths, text) == length:
+                    length = lengths[text]
+                    key = f"recipes.{dataset.own_recipe}.lengths.{text}"
+                    if vars(dataset.own_lengths)[text] == length:
                         key = f"datasets.{of}.lengths.{text}"
                     if length != AUTO:  # `auto` never exceeds the backbone's positions
                         rows[key] = length
@@ -73,9 +73,8 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         settings = experiment.recipe(config, dataset, entry)
-        if hasattr(
-            settings, "lengths"
-        ):  # auto takes what is left, which must be a token between the specials
+        if config.systems[system].ranks:
+            # auto takes what is left, which must be a token between the specials
             lengths = {
                 text: 3 if length == AUTO else length for text, length in vars(settings.lengths).items()
             }

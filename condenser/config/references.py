@@ -12,21 +12,22 @@ from condenser import experiment
 from condenser.blocks import Config, Recipe, SentenceRecipe, Table
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, preview
 from condenser.data import sources
-from condenser.evaluate import columns, figures, measures, published
+from condenser.evaluate import columns, measures, published
 from condenser.experiment import tables
-from condenser.settings import UNTRAINED, merged_training, plain
+from condenser.settings import EACH, UNTRAINED, FigureOfTable, merged_training, plain
 
 
 def check_datasets(config: Config) -> None:
     for name, dataset in config.datasets.items():
         key = f"datasets.{name}"
-        if getattr(dataset, "path", None) is not None and not Path(dataset.path).is_dir():
-            path = preview(dataset.path, longest=LONGEST_PATH)
+        folder = dataset.written_paths().get("path")
+        if folder is not None and not Path(folder).is_dir():
+            path = preview(folder, longest=LONGEST_PATH)
             raise ValueError(
                 f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
             )
-        if hasattr(dataset, "recipe"):
-            check_name(f"{key}.recipe", dataset.recipe, config.recipes)
+        if dataset.own_recipe is not None:
+            check_name(f"{key}.recipe", dataset.own_recipe, config.recipes)
             _check_recipe_fits(f"{key}.recipe", dataset, config)
         if documents := dataset.longer_texts:
             check_name(f"{key}.documents", documents, config.datasets)
@@ -40,12 +41,10 @@ def check_datasets(config: Config) -> None:
                 f"{key}.other_eval_splits: expected none, the source {dataset.source} makes one "
                 f"evaluation set, got {', '.join(dataset.other_eval_splits)}. Leave the key out."
             )
-        if getattr(dataset, "split", None) and any(
-            dataset.example_files(system) for system in config.systems
-        ):
+        if dataset.windows and any(dataset.example_files(system) for system in config.systems):
             raise ValueError(
                 f"{key}.split: expected none with official negatives, which are whole texts. Set "
-                f"{key}.{'triples' if hasattr(dataset, 'triples') else 'hard_negatives'} to null: then a run "
+                f"{key}.{'triples' if 'triples' in vars(dataset) else 'hard_negatives'} to null: then a run "
                 "gives the negatives."
             )
         taken = {*dataset.splits, *sources.unjudged_names(dataset)}
@@ -57,8 +56,8 @@ def check_datasets(config: Config) -> None:
         for number, split in enumerate(dataset.eval_splits):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)
-            block = dataset.other_eval_splits[split] if number else dataset
-            _check_measures(f"{of_split}.measures", getattr(block, "measures", None) or [], task=dataset.TASK)
+            own = dataset.further[split].measures if number else dataset.own_measures
+            _check_measures(f"{of_split}.measures", own or [], task=dataset.TASK)
             least = dataset.LEAST_GRADES.get(split, 1)
             if metrics.relevant_grade < least:
                 raise ValueError(
@@ -81,7 +80,7 @@ def _check_recipe_fits(key: str, dataset: Any, config: Config) -> None:
     fitting = [
         name
         for name, recipe in config.recipes.items()
-        if isinstance(recipe, wanted) and (task != "triplets" or getattr(recipe, "margin", None) is not None)
+        if isinstance(recipe, wanted) and (task != "triplets" or vars(recipe)["margin"] is not None)
     ]
     if given not in fitting:
         what = {None: "retrievers", "triplets": "sentences with a margin"}.get(task, "sentences")
@@ -116,20 +115,19 @@ def check_models(config: Config) -> None:
             check_name(f"{key}.corpus", model.corpus, [experiment.OWN, *config.datasets])
         if model.start is not None:
             check_name(f"{key}.initial", model.initial, models)
-            if experiment.is_seeded(config, model.initial) and not experiment.is_seeded(config, name):
+            if config.models[model.initial].is_seeded and not config.models[name].is_seeded:
                 raise ValueError(
                     f"{key}.seed: expected none, as it follows {model.initial}, which it starts from, "
                     f"got {model.seed}."
                 )
-        elif experiment.is_seeded(config, name):
+        elif config.models[name].is_seeded:
             raise ValueError(
-                f"{key}.seed: expected a whole number, got {experiment.EACH}. "
-                "A checkpoint is one for all seeds."
+                f"{key}.seed: expected a whole number, got {EACH}. A checkpoint is one for all seeds."
             )
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].start]))
     for name in models:
-        if experiment.is_chosen(config, name):
+        if config.models[name].is_chosen:
             _check_candidates(f"models.{name}", name, config)
         *above, checkpoint = experiment.chain(config, name)
         if models[checkpoint].source != "scratch":
@@ -158,11 +156,11 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
     _check_measures(f"{key}.measure", [model.measure], task=None)
     if _measure(f"{key}.measure", model.measure).needs_answers:
         raise ValueError(f"{key}.measure: expected one that needs no answers, got {model.measure}.")
-    for key_of, value in (("corpus", experiment.OWN), ("seed", None)):
-        if getattr(model, key_of) != value:
+    for key_of, given, value in (("corpus", model.corpus, experiment.OWN), ("seed", model.seed, None)):
+        if given != value:
             raise ValueError(
                 f"{key}.{key_of}: expected none, a model is chosen for each data set, of candidates that "
-                f"have seeds of their own, got {getattr(model, key_of)}. Leave the key out."
+                f"have seeds of their own, got {given}. Leave the key out."
             )
 
 
@@ -188,7 +186,7 @@ def _check_families(key: str, name: str, config: Config) -> None:
             raise ValueError(f"{key}.of: expected models of one checkpoint, got {candidate}, {fault}.")
     for system in sorted(experiment.systems_behind(config, model.of)):
         entry = config.systems[system]
-        for learnt in entry.taught_by:
+        for learnt in entry.taught_by.values():
             if learnt.queries in [*model.queries, *model.unjudged]:
                 raise ValueError(
                     f"{key}.of: expected candidates that do not learn from {learnt.queries}, which compares "
@@ -201,7 +199,7 @@ def _check_families(key: str, name: str, config: Config) -> None:
         check_name(f"{key}.unjudged", queries, dict.fromkeys(chain.from_iterable(unjudged)))
     kin = {family: one for one in model.of for family in experiment.families(config, one)}
     for voter in model.voters:
-        check_name(f"{key}.voters", voter, [one for one in config.systems if experiment.ranks(config, one)])
+        check_name(f"{key}.voters", voter, [one for one in config.systems if config.systems[one].ranks])
         for family in sorted(experiment.families(config, voter)):
             if family in kin:
                 raise ValueError(
@@ -217,7 +215,7 @@ def check_expansions(config: Config) -> None:
             continue
         key, initial = f"expansions.{name}.trained.initial", expansion.trained.initial
         check_name(key, initial, config.models)
-        if any(experiment.made_of(config, model) for model in experiment.chain(config, initial)):
+        if any(config.models[model].made_of for model in experiment.chain(config, initial)):
             raise ValueError(f"{key}: expected a model that no system is behind, got {initial}.")
 
 
@@ -230,10 +228,10 @@ def check_systems(config: Config) -> None:
         for other in experiment.systems_of(config, name):
             of_key = next(
                 (k for k, value in vars(system).items() if value == other or other in _list(value)),
-                next((f"{k}.teacher" for k, value in vars(system).items() if hasattr(value, "teacher")), ""),
+                next((f"{k}.teacher" for k in system.taught_by), ""),
             )
             check_name(f"{key}.{of_key}", other, systems)
-        if taught := getattr(system, "distillation", None):
+        if taught := system.taught_by.get("distillation"):
             named = [(*one.splits, *sources.unjudged_names(one)) for one in config.datasets.values()]
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
@@ -244,16 +242,16 @@ def check_systems(config: Config) -> None:
                     f"{key}.{of}: expected an expansion with files or generated, got {expansion}, of "
                     "passages."
                 )
-        if getattr(system, "first_on", None):
-            check_name(f"{key}.first_on", system.first_on, config.datasets)
-            if not experiment.fits(config, name, system.first_on):
+        if first_on := system.also_trained_on:
+            check_name(f"{key}.first_on", first_on, config.datasets)
+            if not system.fits(config.datasets[first_on]):
                 raise ValueError(
-                    f"{key}.first_on: expected a data set of sentences, got {system.first_on}. "
+                    f"{key}.first_on: expected a data set of sentences, got {first_on}. "
                     "Name one that has pairs or triplets."
                 )
         if system.own_recipe:
             wanted: type[Recipe] | type[SentenceRecipe]
-            wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
+            wanted = Recipe if system.ranks else SentenceRecipe
             if "held_out" in system.own_recipe:
                 raise ValueError(
                     f"{key}.recipe.held_out: expected no such key, as all systems of a data set leave out "
@@ -279,12 +277,12 @@ def check_systems(config: Config) -> None:
                 f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
                 f"{name}, from which none does. Set it for the systems that {name} names as negatives."
             )
-    of_systems = [name for name in config.models if experiment.is_of_system(config, name)]
+    of_systems = [name for name in config.models if config.models[name].is_of_system]
     for name in of_systems:
         _check_encoder(f"models.{name}", name, config)
     for name in config.models:
         is_of_system = name in of_systems
-        behind = experiment.systems_behind(config, experiment.made_of(config, name))
+        behind = experiment.systems_behind(config, config.models[name].made_of)
         for other in sorted(behind):
             initial = experiment.initial_model(config, other)
             if initial and name in experiment.chain(config, initial):
@@ -294,7 +292,7 @@ def check_systems(config: Config) -> None:
                     f"models.{name}.{expected} that {does} not start from {name} itself, got {other}."
                 )
     for name in config.models:
-        if experiment.is_chosen(config, name):
+        if config.models[name].is_chosen:
             _check_families(f"models.{name}", name, config)
     _check_what_starts_from_lstm(config)
     for name, system in systems.items():
@@ -348,7 +346,7 @@ def _check_start(key: str, name: str, config: Config) -> None:
     wanted = system.kind_of_start
     others = ((one, entry) for one, entry in config.systems.items() if one != name)
     trained = [one for one, entry in others if entry.kind == wanted and entry.is_trained]
-    check_name(key, other, [*config.models, *(trained if experiment.ranks(config, name) else [])])
+    check_name(key, other, [*config.models, *(trained if config.systems[name].ranks else [])])
     ours, theirs = (one.own_recipe.get("tied") for one in (system, config.systems[other]))
     if ours != theirs:
         raise ValueError(
@@ -364,9 +362,9 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
     check_name(f"{key}.system", model.system, config.systems)
     system, task = config.systems[model.system], config.datasets[model.dataset].TASK
     fault = None
-    if not experiment.fits(config, model.system, model.dataset):
+    if not config.systems[model.system].fits(config.datasets[model.dataset]):
         fault = f"which is not for {'queries' if task is None else 'sentences'}"
-    elif not experiment.is_trained(config, model.system):
+    elif not config.systems[model.system].is_trained:
         fault = "which is not trained. Name a model as initial for a model as it is"
     elif system.kind == "crossencoder":
         fault = "which reads a query and a passage together. Name a bi-encoder"
@@ -395,31 +393,32 @@ def _has_two_encoders(model: Any, config: Config) -> bool:
 
 def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
     """Refuse what starts from a model with two encoders, and would read only one of them."""
-    for key, entry in {
-        **{f"models.{name}": entry for name, entry in config.models.items()},
-        **{f"systems.{name}": entry for name, entry in config.systems.items()},
-    }.items():
-        is_biencoder = getattr(entry, "kind", None) == "biencoder"
-        reads_both = is_biencoder and (not entry.train or entry.recipe.get("tied") is False)
-        if getattr(entry, "initial", None) == name and not reads_both:
+    starting = [(f"models.{one}", "", False) for one, model in config.models.items() if model.start == name]
+    for one, system in config.systems.items():
+        if system.start == name:
+            is_biencoder = system.kind == "biencoder"
+            reads_both = is_biencoder and (not system.is_trained or system.own_recipe.get("tied") is False)
+            more = f", or systems.{one}.recipe.tied to false" if is_biencoder else ""
+            starting.append((f"systems.{one}", more, reads_both))
+    for key, more, reads_both in starting:
+        if not reads_both:
             raise ValueError(
                 f"{key}.initial: expected a model with one encoder, got {name}, which has two. "
-                f"{advice}{f', or {key}.recipe.tied to false' if is_biencoder else ''}."
+                f"{advice}{more}."
             )
 
 
 def _check_what_starts_from_lstm(config: Config) -> None:
     """Refuse what would read an LSTM as a Transformer: all but encoders of sentences."""
-    for key, entry in {
-        **{f"models.{name}": entry for name, entry in config.models.items()},
-        **{f"systems.{name}": entry for name, entry in config.systems.items()},
-        **{f"expansions.{name}.trained": entry.trained for name, entry in config.expansions.items()},
-    }.items():
-        initial = getattr(entry, "initial", None)
-        is_lstm = initial in config.models and (
-            config.models[experiment.origin(config, initial)].source == "lstm"
-        )
-        if is_lstm and getattr(entry, "kind", None) != "sentence_encoder":
+    starts = {f"models.{name}": model.start for name, model in config.models.items()}
+    for name, system in config.systems.items():
+        if system.kind != "sentence_encoder":
+            starts[f"systems.{name}"] = system.start
+    for name, expansion in config.expansions.items():
+        if expansion.trained:
+            starts[f"expansions.{name}.trained"] = expansion.trained.initial
+    for key, initial in starts.items():
+        if initial in config.models and config.models[experiment.origin(config, initial)].source == "lstm":
             raise ValueError(
                 f"{key}.initial: expected a Transformer, got {initial}, an LSTM, from which only systems of "
                 "kind sentence_encoder start."
@@ -445,7 +444,7 @@ def check_tables(config: Config) -> None:
             given = {**vars(tables.of_dataset(table, entry)), "by_dataset": {}}
             whole = checked_block(Table, given, key=of)
             _check_table(of, whole, config, known=known, dataset=dataset)
-            table.by_dataset[dataset] = {part: getattr(whole, part) for part in entry}
+            table.by_dataset[dataset] = {part: vars(whole)[part] for part in entry}
 
 
 def _check_table(
@@ -456,7 +455,7 @@ def _check_table(
     task = config.datasets[dataset].TASK if dataset is not None and is_there else None
     for row in table.rows:
         check_name(f"{key}.rows", row, config.systems)
-        if dataset is not None and is_there and not experiment.fits(config, row, dataset):
+        if dataset is not None and is_there and not config.systems[row].fits(config.datasets[dataset]):
             what, kind = "queries" if task is None else "sentences", config.systems[row].kind
             raise ValueError(
                 f"{key}.rows: expected systems for the {what} of {dataset}, got {row}, a {kind}. "
@@ -498,26 +497,26 @@ def _check_column(key: str, name: str, config: Config, *, optional: Sequence[str
 def check_figures(config: Config) -> None:
     for name, figure in config.figures.items():
         key = f"figures.{name}"
-        if hasattr(figure, "table"):
+        if isinstance(figure, FigureOfTable):
             check_name(f"{key}.table", figure.table, config.tables)
-        for dataset, table in getattr(figure, "by_dataset", {}).items():
-            check_name(f"{key}.by_dataset.{dataset}", table, config.tables)
-        for measure in getattr(figure, "measures", None) or []:
+            for dataset, table in figure.by_dataset.items():
+                check_name(f"{key}.by_dataset.{dataset}", table, config.tables)
+        for measure in figure.shown_measures:
             of_table = config.tables[figure.table].measures
             _check_listed(f"{key}.measures", measure, of_table, place=f"tables.{figure.table}.measures")
-        for title, systems in getattr(figure, "panels", {}).items():
-            fit = experiment.systems_of_kind(config, figures.load(figure).PANELS_OF)
+        for title, systems in figure.systems_of_panels.items():
+            fit = experiment.systems_of_kind(config, figure.PANELS_OF)
             for system in systems:
                 check_name(f"{key}.panels.{title}", system, fit)
-        for title, systems in getattr(figure, "lines", {}).items():
-            for system in systems:
+        for title, on_line in figure.systems_of_lines.items():
+            for system in on_line:
                 check_name(f"{key}.lines.{title}", system, config.tables[figure.table].rows)
 
 
 def check_audit(config: Config) -> None:
-    rankers = [name for name in config.systems if experiment.ranks(config, name)]
-    for key in ("systems", "judges"):
-        for name in getattr(config.audit, key):
+    rankers = [name for name in config.systems if config.systems[name].ranks]
+    for key, named in (("systems", config.audit.systems), ("judges", config.audit.judges)):
+        for name in named:
             check_name(f"audit.{key}", name, rankers)
 
 

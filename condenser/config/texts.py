@@ -39,7 +39,7 @@ def check_texts(config: Config) -> None:
 
 def _labels(config: Config) -> Iterator[tuple[str, str]]:
     for name, system in config.systems.items():
-        if getattr(system, "label", None) is not None:
+        if system.label is not None:
             yield f"systems.{name}.label", system.label
     for name, table in config.tables.items():
         of_datasets = (own.get("labels", {}) for own in table.by_dataset.values())
@@ -47,20 +47,15 @@ def _labels(config: Config) -> Iterator[tuple[str, str]]:
             for system, label in labels.items():
                 yield f"tables.{name}.labels.{system}", label
     for name, figure in config.figures.items():
-        for key in ("panels", "lines"):
-            for title in getattr(figure, key, None) or ():
-                yield f"figures.{name}.{key}", title
-        if hasattr(figure, "x"):
-            yield f"figures.{name}.x", figure.x
+        for key, text in figure.texts():
+            yield f"figures.{name}.{key}", text
 
 
 def _paths(config: Config) -> Iterator[tuple[str, str]]:
-    for noun in ("datasets", "models", "systems"):
-        for name, entry in getattr(config, noun).items():
-            if isinstance(getattr(entry, "path", None), str):
-                yield f"{noun}.{name}.path", entry.path
-            for number, part in enumerate(getattr(entry, "parts", None) or ()):
-                yield f"{noun}.{name}.parts[{number}].id", part.id
+    for noun, entries in (("datasets", config.datasets), ("models", config.models)):
+        for name, entry in entries.items():
+            for key, path in entry.written_paths().items():
+                yield f"{noun}.{name}.{key}", path
     for name, expansion in config.expansions.items():
         for texts, path in (expansion.files or {}).items():
             yield f"expansions.{name}.files.{texts}", path

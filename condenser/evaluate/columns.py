@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -88,3 +88,13 @@ def _refuse(name: str, given: str, known: Collection[str]) -> NoReturn:
 def places(columns: Sequence[Column]) -> list[Place]:
     """Where columns are measured, each place once, in order."""
     return list(dict.fromkeys(column.place for column in columns))
+
+
+def measures_in(headers: Iterable[str]) -> list[str]:
+    """Of the headers of a table, those of measures: each has an interval.
+
+    >>> measures_in(["method", "MRR@10", "queries", "MRR@10_low", "MRR@10_high"])
+    ['MRR@10']
+    """
+    known = dict.fromkeys(headers)
+    return [name for name in known if f"{name}_low" in known]

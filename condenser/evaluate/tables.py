@@ -15,7 +15,7 @@ import pandas as pd
 
 from condenser.commands import search_command
 from condenser.data.canonical import count_judged
-from condenser.evaluate.columns import Column, Place
+from condenser.evaluate.columns import Column, Place, measures_in
 from condenser.evaluate.comparisons import Measured, Metrics, align_columns, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL, Row, official
@@ -288,7 +288,7 @@ def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str]
         lines = align_columns(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
         if max(map(len, lines)) <= _SCREEN:
             break
-    of_sentences = any(parse(name.split("/")[-1]).task for name in _measures_of(frame))
+    of_sentences = any(parse(name.split("/")[-1]).task for name in measures_in(frame.columns))
     texts, items = ("train sentences", "test items") if of_sentences else ("passages", "queries")
     about = f"{row['collection']}: {row['passages']:,} {texts}, {row['queries']:,} {items}"
     if len(backbones) == 1:
@@ -300,7 +300,7 @@ def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str]
     if not row["queries"]:
         return "\n".join([*lines, *below])
     names = [official.name for official in OFFICIAL.values()]
-    with_figures = [name for name in _measures_of(frame) if f"{name}_{_PUBLISHED}" in frame]
+    with_figures = [name for name in measures_in(frame.columns) if f"{name}_{_PUBLISHED}" in frame]
     if with_figures or len(measured) < len(frame):
         lines.append("(+ or -): ours less the published figure of the same method, on the same data.")
     elif not str(row["collection"]).startswith(tuple(names)):
@@ -313,8 +313,8 @@ def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str]
         )
     if measured[_START].notna().any():
         lines.append(
-            f"vs start: by {_measures_of(frame)[0]}, against the row of the untouched model that the row's "
-            "training started from."
+            f"vs start: by {measures_in(frame.columns)[0]}, against the row of the untouched model that the "
+            "row's training started from."
         )
     if worse := measured.loc[measured[_START] == "worse", "method"].unique().tolist():
         lines.append(f"WORSE than the untouched start: {'; '.join(worse)}.")
@@ -349,18 +349,12 @@ def _listed(names: Sequence[str]) -> str:
     return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _measures_of(frame: pd.DataFrame) -> list[str]:
-    """The measures of a table, which stand between batch_size and origin."""
-    names = frame.columns.tolist()
-    return names[names.index("batch_size") + 1 : names.index("origin")]
-
-
 def _screen(
     frame: pd.DataFrame, with_sd: bool, with_interval: bool, *, several_backbones: bool
 ) -> dict[str, list[str]]:
     """The columns that a terminal shows, by header, the method first."""
     columns: dict[str, Iterable[Any]] = {"method": frame["method"], "batch": frame["batch_size"]}
-    for name in _measures_of(frame):
+    for name in measures_in(frame.columns):
         nothing = [None] * len(frame)
         parts = (f"{name}_{what}" for what in ("sd", "low", "high", _DIFFERENCE))
         columns[name] = [

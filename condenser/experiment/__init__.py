@@ -12,14 +12,11 @@ from copy import copy
 from typing import Any
 
 from condenser import kinds
-from condenser.blocks import Config, Denoise, Metrics
-from condenser.settings import AUTO, UNTRAINED, Lengths, merged_training, partly, plain
+from condenser.blocks import Config, Denoise, Metrics, Recipe
+from condenser.settings import AUTO, EACH, UNTRAINED, Lengths, merged_training, partly, plain
 
 OWN = "collection"
 """The corpus of a model that is trained on the texts of the data set it is used for: see `home`."""
-
-EACH = "each"
-"""The seed of a model that is pre-trained once for every seed of a table."""
 
 TRAINED = r"(n[1-9]\d*-)?seed\d+"
 """Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
@@ -59,7 +56,7 @@ def root(config: Config, model: str) -> str:
 def roots(config: Config, model: str) -> list[str]:
     """The checkpoint at the end of a model's chain, then those behind the systems that they are made of."""
     names = [root(config, model)]
-    while is_of_system(config, names[-1]):
+    while config.models[names[-1]].is_of_system:
         initial = initial_model(config, config.models[names[-1]].system)
         assert initial is not None
         names.append(root(config, initial))
@@ -100,7 +97,7 @@ def home(config: Config, model: str, dataset: str) -> str:
     corpus = config.models[model].corpus
     if corpus != OWN:
         return corpus
-    if is_chosen(config, model):
+    if config.models[model].is_chosen:
         return dataset
     return config.datasets[dataset].longer_texts or dataset
 
@@ -114,28 +111,13 @@ def inherit_seeds(models: Mapping[str, Any]) -> None:
                 model.seed = EACH
 
 
-def is_seeded(config: Config, model: str) -> bool:
-    """Whether a model is pre-trained once for every seed of a table."""
-    return config.models[model].seed == EACH
-
-
-def is_chosen(config: Config, model: str) -> bool:
-    """Whether a model is a copy of the best of several candidates."""
-    return config.models[model].objective == "best_of"
-
-
-def is_of_system(config: Config, model: str) -> bool:
-    """Whether a model is a checkpoint that a system of some data set is fine-tuned to."""
-    return getattr(config.models[model], "source", None) == "system"
-
-
 def model_name(config: Config, model: str, seed: int | None) -> str:
     """The name under which a model lies when it is used with a seed: `condenser-seed1`, or its own.
 
     Raises:
         LookupError: the model is pre-trained for each seed, and `seed` is None.
     """
-    if not is_seeded(config, model):
+    if not config.models[model].is_seeded:
         return model
     if seed is None:
         raise LookupError(
@@ -153,7 +135,7 @@ def model_of(config: Config, name: str) -> tuple[str, int | None]:
             has none.
     """
     match = re.fullmatch(rf"(.+){SEED}", name)
-    if match and match[1] in config.models and is_seeded(config, match[1]):
+    if match and match[1] in config.models and config.models[match[1]].is_seeded:
         return match[1], int(match[2])
     if name not in config.models:
         known = [model_name(config, model, config.seed) for model in config.models]
@@ -161,24 +143,9 @@ def model_of(config: Config, name: str) -> tuple[str, int | None]:
     return model_name(config, name, None), None
 
 
-def is_trained(config: Config, system: str) -> bool:
-    """Whether a system is fine-tuned."""
-    return bool(config.systems[system].is_trained)
-
-
 def learns(config: Config, system: str) -> bool:
     """Whether a system itself learns from judged queries: its model, or weights of its parts or terms."""
     return config.systems[system].learns_from_judgements or learns_terms(config, system)
-
-
-def fits(config: Config, system: str, dataset: str) -> bool:
-    """Whether a system is for what a data set has: queries, or sentences of one task."""
-    return config.datasets[dataset].TASK in config.systems[system].TASKS
-
-
-def ranks(config: Config, system: str) -> bool:
-    """Whether a system ranks passages for queries; others are for sentences."""
-    return None in config.systems[system].TASKS
 
 
 def systems_of(config: Config, system: str) -> list[str]:
@@ -202,9 +169,9 @@ def has_seeds(config: Config, system: str) -> bool:
     """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
     initial = initial_model(config, system)
     return (
-        is_trained(config, system)
+        config.systems[system].is_trained
         or learns_terms(config, system)
-        or (initial is not None and is_seeded(config, initial))
+        or (initial is not None and config.models[initial].is_seeded)
         or any(has_seeds(config, one) for one in systems_of(config, system))
     )
 
@@ -214,7 +181,7 @@ def checkpoints_of(config: Config, dataset: str) -> list[str]:
     initials = [
         initial_model(config, name)
         for name in sorted(systems_of_tables(config))
-        if ranks(config, name) and fits(config, name, dataset)
+        if config.systems[name].ranks and config.systems[name].fits(config.datasets[dataset])
     ]
     return list(dict.fromkeys(root(config, initial) for initial in initials if initial is not None))
 
@@ -225,7 +192,7 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
     A system that sorts the hits of others anew has no more than they have.
     """
     entry = config.systems[system]
-    depths: list[int] = [getattr(recipe(config, dataset, entry).depth, purpose)]
+    depths: list[int] = [vars(recipe(config, dataset, entry).depth)[purpose]]
     depths += [run_depth(config, dataset, one, purpose=purpose) for one in entry.reordered or ()]
     return min(depths if entry.own_depth is None else [*depths, entry.own_depth])
 
@@ -259,7 +226,7 @@ def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
             waiting.extend(systems_of(config, name))
             initial = initial_model(config, name)
             for model in chain(config, initial) if initial else []:
-                waiting.extend(made_of(config, model))
+                waiting.extend(config.models[model].made_of)
     return found
 
 
@@ -273,16 +240,8 @@ def families(config: Config, system: str) -> set[str]:
     parts = {*entry.reads, *([] if start is None else [start])}
     found: set[str] = set() if initial is None else {origin(config, initial)}
     for model in chain(config, initial) if initial else []:
-        parts.update(made_of(config, model))
+        parts.update(config.models[model].made_of)
     return found.union(*(families(config, part) for part in parts)) or {entry.kind}
-
-
-def made_of(config: Config, model: str) -> list[str]:
-    """The systems that a model is made of: its candidates, or the one whose encoder it is; none of most."""
-    entry = config.models[model]
-    if is_of_system(config, model):
-        return [entry.system]
-    return list(entry.of) if is_chosen(config, model) else []
 
 
 def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:
@@ -307,7 +266,7 @@ def ranks_held_out(config: Config, system: str, asked: str) -> bool:
     That is what learns from the others, or sorts the hits of other systems anew, which costs much for each
     query. Any other ranks all train queries once, for all variants.
     """
-    if is_trained(config, system):
+    if config.systems[system].is_trained:
         return ranking_variant(config, system, asked) == asked
     return config.systems[system].reordered is not None
 
@@ -362,10 +321,10 @@ def recipe(config: Config, dataset: str, system: Any = None) -> Any:
     given = config.recipes[recipe_name(config, dataset)]
     changes = system.own_recipe if system else {}
     made = partly(type(given), merged_training(plain(given), changes)) if changes else copy(given)
-    for length in ("epochs", "updates"):
-        vars(made).setdefault(length, None)
-    if hasattr(made, "lengths"):
-        of_dataset = vars(getattr(config.datasets[dataset], "lengths", None) or Lengths())
+    for length, missing in (("epochs", None), ("updates", None), ("epochs_by_size", {})):
+        vars(made).setdefault(length, missing)
+    if isinstance(made, Recipe):
+        of_dataset = vars(config.datasets[dataset].own_lengths)
         lengths = {key: value or of_dataset[key] or AUTO for key, value in vars(made.lengths).items()}
         made.lengths = partly(Lengths, lengths)
     return made
@@ -392,7 +351,8 @@ def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
     further = entry.further.get(split)
     found = dict(vars(config.metrics))
     for block in (entry, further):
-        found |= {key: value for key in found if (value := getattr(block, key, None)) is not None}
+        own = vars(block) if block else {}
+        found |= {key: own[key] for key in found if own.get(key) is not None}
     return partly(Metrics, found)
 
 
@@ -403,16 +363,6 @@ def measures_key(config: Config, dataset: str, split: str | None = None) -> str:
     if further is not None and further.measures is not None:
         return f"datasets.{dataset}.other_eval_splits.{split}.measures"
     return "metrics.measures" if entry.own_measures is None else f"datasets.{dataset}.measures"
-
-
-def is_measured(config: Config, dataset: str) -> bool:
-    """Whether a data set has judged queries to evaluate on."""
-    return bool(config.datasets[dataset].eval_splits)
-
-
-def made_from_texts(config: Config, system: str, variant: str) -> list[str]:
-    """What a variant of a system makes before any query comes, below the results of the data set."""
-    return list(config.systems[system].made_from_texts(variant))
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:

@@ -10,19 +10,13 @@ from condenser.blocks import Config, Table
 from condenser.evaluate import columns
 from condenser.experiment import (
     chain,
-    fits,
     has_sizes,
     initial_model,
-    is_chosen,
-    is_measured,
-    is_seeded,
-    is_trained,
     learns,
     measures_key,
     metrics,
     parse_variant,
     ranking_variant,
-    ranks,
     recipe,
     root,
     run_depth,
@@ -47,11 +41,14 @@ def of_dataset(table: Table, own: Mapping[str, Any]) -> Table:
 
 def untrained_tables(config: Config, dataset: str) -> list[str]:
     """The tables whose systems all fit a data set and learn from no train query."""
-    rows = {name: table_entry(config, dataset, name).rows for name in config.tables}
+    entry = config.datasets[dataset]
     return [
         name
-        for name, systems in rows.items()
-        if all(fits(config, system, dataset) and not has_sizes(config, system) for system in systems)
+        for name in config.tables
+        if all(
+            config.systems[row].fits(entry) and not has_sizes(config, row)
+            for row in table_entry(config, dataset, name).rows
+        )
     ]
 
 
@@ -67,7 +64,7 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
     entry, found, left_out = table_entry(config, dataset, table), [], []
     for name in entry.measures:
         parsed = columns.parse(name, dataset=dataset, datasets=config.datasets, optional=entry.optional)
-        if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
+        if parsed is None or (not config.datasets[dataset].is_measured and parsed[0] != dataset):
             left_out.append(name)
             continue
         of, split, measure = parsed
@@ -129,7 +126,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         if initial is None:
             continue
         for of, split in columns.places(places):
-            if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
+            if not (system.ranks and system.fits(config.datasets[of])):
                 continue
             settings = recipe(config, of, system)
             about = {
@@ -143,17 +140,17 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         for name in row["variants"]:
             _, seed = parse_variant(name)
             made: list[dict[str, Any]] = [
-                {"model": model, "seed": seed if is_seeded(config, model) else None}
+                {"model": model, "seed": seed if config.models[model].is_seeded else None}
                 for model in reversed(chain(config, initial)[:-1])
-                if not is_chosen(config, model)
+                if not config.models[model].is_chosen
             ]
             rounds = [row["system"]]
             while (other := starts_from(config, rounds[-1])) is not None:
                 rounds.append(other)
             for one in reversed(rounds):
-                if is_trained(config, one):
+                if config.systems[one].is_trained:
                     of_system = recipe(config, dataset, config.systems[one])
-                    size = getattr(of_system, "soup", 1)
+                    size = of_system.num_trainings
                     soup = {"soup": size} if size > 1 else {}
                     made.append({"system": one, "variant": ranking_variant(config, one, name), **soup})
             trainings |= {canonical_json(one): one for one in made}
@@ -161,12 +158,9 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     compared = [
         one
         for one in made
-        if (system := one.get("system")) and ranks(config, system) and learns(config, system)
+        if (system := one.get("system")) and config.systems[system].ranks and learns(config, system)
     ]
     return {"texts": list(texts.values()), "trainings": made, "compared": compared}
-
-
-_SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
 
 
 def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
@@ -175,12 +169,13 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
     A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
     `is_trained`, and if it `has_sizes`. A kind that reads manifests or tests has no rows.
     """
-    entry = Settings(**vars(config.figures[figure]))
-    if hasattr(entry, "table"):
-        entry.table = entry.by_dataset.get(dataset, entry.table)
+    named = config.figures[figure]
+    entry = Settings(**vars(named))
+    if (table := named.table_of(dataset)) is not None:
+        entry.table = table
         del entry.by_dataset
     kind = kinds.load("evaluate/figures", entry.kind)
-    if hasattr(entry, "panels"):
+    if named.systems_of_panels:
         rows = [
             {
                 "panel": title,
@@ -188,13 +183,14 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
                 "variants": _variants(config, entry, system),
                 **_shown(config, dataset, system),
             }
-            for title, systems in entry.panels.items()
+            for title, systems in named.systems_of_panels.items()
             for system in systems
         ]
     else:
         rows = table_rows(config, dataset, entry.table) if kind.READS in ("variants", "table") else []
     for row in rows:
-        row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
+        system = row["system"]
+        row |= {"is_trained": config.systems[system].is_trained, "has_sizes": has_sizes(config, system)}
         del row["batch_size"]
     source = config.datasets[dataset].source
     entry.rows = [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None]
@@ -212,7 +208,7 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
 
     def is_start(one: str) -> bool:
         initial = config.systems[one].start
-        if initial is None or systems_of(config, one) or is_trained(config, one):
+        if initial is None or systems_of(config, one) or config.systems[one].is_trained:
             return False
         return root(config, initial) == initial
 
@@ -270,7 +266,7 @@ def _shown(config: Config, dataset: str, system: str, *, label: str | None = Non
     shown: dict[str, Any] = {"method": label or entry.label or system, "batch_size": None, "backbone": None}
     if (initial := initial_model(config, system)) is not None:
         shown["backbone"] = display_name(config.models[root(config, initial)])
-    if is_measured(config, dataset) and is_trained(config, system):
+    if config.datasets[dataset].is_measured and config.systems[system].is_trained:
         settings = recipe(config, dataset, entry)
-        shown["batch_size"] = settings.batch_size * getattr(settings, "passages_per_query", 1)
+        shown["batch_size"] = settings.batch_size * settings.texts_per_item
     return shown

@@ -37,3 +37,11 @@ class Settings(Model):
     @property
     def start(self) -> str:
         return self.initial
+
+    @property
+    def is_chosen(self) -> bool:
+        return True
+
+    @property
+    def made_of(self) -> list[str]:
+        return list(self.of)

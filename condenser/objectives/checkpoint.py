@@ -66,16 +66,27 @@ class Settings(Model):
     normalised: bool | None = None
     prompts: Prompts = Field(default_factory=Prompts)
 
+    @property
+    def is_of_system(self) -> bool:
+        return self.source == "system"
+
+    @property
+    def made_of(self) -> list[str]:
+        return [str(self.system)] if self.is_of_system else []
+
+    def written_paths(self) -> dict[str, str]:
+        return {} if self.path is None else {"path": self.path}
+
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> Settings:
-        given = {key for key in _OF_ONE_SOURCE if getattr(self, key) is not None}
+        given = {key for key in _OF_ONE_SOURCE if vars(self)[key] is not None}
         missing = [key for key in _NEEDS[self.source] if key not in given]
         if missing:
             raise ValueError(f"source {self.source} needs {', '.join(missing)}")
         if self.source == "lstm":
             if self.pooling not in ("max", "mean"):
                 raise ValueError(f"source lstm needs pooling max or mean, got {self.pooling}")
-            given |= {key for key in ("normalised", "prompts") if getattr(self, key) not in (None, Prompts())}
+            given |= {key for key in ("normalised", "prompts") if vars(self)[key] not in (None, Prompts())}
         taken = {*_NEEDS[self.source], *_MAY_HAVE.get(self.source, ())}
         odd = sorted(given - taken)
         if odd:
@@ -177,7 +188,7 @@ def prepare(
         assert collection is not None, "its words are learnt there"
         counts = new_backbone(
             output,
-            shape={name: getattr(settings, name) for name in _SHAPE}
+            shape={name: vars(settings)[name] for name in _SHAPE}
             | {"max_positions": settings.max_positions or 512},
             texts=(text for passage in read_passages(collection) for text in (passage.title, passage.text)),
             seed=seed,
@@ -196,7 +207,7 @@ def prepare(
             assert system is not None
             origin = system
             if is_lstm(origin):
-                if given := [key for key in ("pooling", "normalised") if getattr(settings, key) is not None]:
+                if given := [key for key in ("pooling", "normalised") if vars(settings)[key] is not None]:
                     raise ValueError(f"expected no {given[0]} for {origin}, an LSTM that has its own.")
                 return {"source": source} | copy_lstm(origin, output)
         else:

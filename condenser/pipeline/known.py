@@ -63,12 +63,12 @@ class Known:
 
     def _dataset(self, dataset: str) -> dict[str, Any]:
         data = self.results / dataset / "data"
-        ranking = (system for system in self.config.systems if experiment.ranks(self.config, system))
+        ranking = (system for system in self.config.systems if self.config.systems[system].ranks)
         return {
             "opens_with": self._opens_with(dataset),
             "collection": str(data / "collection.jsonl"),
             "doc_ids": str(data / "doc_ids.txt"),
-            "is_split": bool(getattr(self.config.datasets[dataset], "split", None)),
+            "is_split": bool(self.config.datasets[dataset].windows),
             "systems": {system: self._system(dataset, system) for system in ranking},
         }
 
@@ -123,22 +123,16 @@ class Known:
             ValueError: it cannot answer.
         """
         config, entry = self.config, self.config.systems[system]
-        searchers = kinds.load(FOLDER, entry.kind)
         has_variants = _variants_of(config, system) != experiment.UNTRAINED
-        files: dict[str, list[str]] = {}
-        if hasattr(searchers, "needs"):
-            variant = "{variant}" if has_variants else experiment.UNTRAINED
-            files = searchers.needs(
-                entry,
-                dataset=str(self.results / dataset),
-                variant=str(self.results / dataset / "systems" / system / variant),
-                shards=experiment.token_shards(config),
-            )
+        variant = "{variant}" if has_variants else experiment.UNTRAINED
+        folder = self.results / dataset
+        files = entry.files_to_answer(
+            str(folder), str(folder / "systems" / system / variant), experiment.token_shards(config)
+        )
         initial = experiment.initial_model(config, system)
-        lengths = getattr(recipe, "lengths", None)
-        if lengths is not None and AUTO in vars(lengths).values() and initial is not None:
+        if initial is not None and AUTO in vars(recipe.lengths).values():
             files["lengths"] = [self.lengths_of(dataset, initial)]
-        if _parts(entry) and initial is not None:
+        if entry.ranks_hits_of and initial is not None:
             files["tokenizer"] = [self.tokenizer_of(dataset, initial)]
         return files
 
@@ -147,7 +141,7 @@ class Known:
         config, entry = self.config, self.config.systems[system]
         files = [file.format(variant=variant) for file in needed]
         described: dict[str, Any] = {}
-        if parts := _parts(entry):
+        if parts := entry.ranks_hits_of:
             described["parts"] = [[part, experiment.ranking_variant(config, part, variant)] for part in parts]
         try:
             if entry.start is not None:
@@ -177,12 +171,6 @@ class Known:
     def _is_there(self, file: Path) -> bool:
         self.consulted.add(str(file))
         return file.exists()
-
-
-def _parts(entry: Any) -> list[str]:
-    """The systems whose answers a system puts together."""
-    searchers = kinds.load(FOLDER, entry.kind)
-    return searchers.parts(entry) if hasattr(searchers, "parts") else []
 
 
 def _variants_of(config: Config, system: str) -> str:

@@ -294,8 +294,8 @@ def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
         place = picked
         *above, last = key.split(".")
         for part in above:
-            value, place = getattr(value, part), place.setdefault(part, {})
-        place[last] = plain(getattr(value, last))
+            value, place = vars(value)[part], place.setdefault(part, {})
+        place[last] = plain(vars(value)[last])
     return picked
 
 
@@ -329,7 +329,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     dataset = system = None
     for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
-            known = getattr(config, f"{noun}s")
+            known = vars(config)[f"{noun}s"]
             if wildcards[noun] not in known:
                 raise experiment.unknown(noun, wildcards[noun], known)
     if "model" in wildcards:
@@ -366,25 +366,24 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
     if "dataset" in wildcards:
         dataset = config.datasets[wildcards["dataset"]]
-        seen.lengths = getattr(experiment.recipe(config, wildcards["dataset"]), "lengths", None)
+        seen.lengths = vars(experiment.recipe(config, wildcards["dataset"])).get("lengths")
         seen.metrics = experiment.metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen.dataset = sources.settings_of_collect(dataset)
-    if dataset is not None and (hasattr(dataset, "recipe") or system is not None):
+    if dataset is not None and (dataset.own_recipe or system is not None):
         ranked = dataset.TASK is None
         asked = experiment.recipe(config, wildcards["dataset"], system)
-        if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
-            asked.epochs, asked.updates = by_size[seen.train_queries], None
-        if ranked and system is not None and not experiment.is_trained(config, wildcards["system"]):
+        if seen.train_queries in asked.epochs_by_size:
+            asked.epochs, asked.updates = asked.epochs_by_size[seen.train_queries], None
+        if ranked and system is not None and not config.systems[wildcards["system"]].is_trained:
             asked.negatives = copy(asked.negatives)
             asked.negatives.margin = None
         seen.recipe = _without(asked, {"epochs_by_size", "similarities"})
-        seen.similarities = getattr(asked, "similarities", None)
+        seen.similarities = vars(asked).get("similarities")
         if ranked and "split" in wildcards:
-            of_training = {*(getattr(dataset, key, None) for key in ("train_split", "unjudged"))}
-            of_training |= config.extracted.keys()
+            of_training = {dataset.learns_on, dataset.official_unjudged, *config.extracted}
             purpose = "train" if experiment.whole_split(wildcards["split"]) in of_training else "eval"
             seen.depth = (
-                getattr(asked.depth, purpose)
+                vars(asked.depth)[purpose]
                 if system is None
                 else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
             )
@@ -414,7 +413,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
     such fusion that other libraries can make too: of whole passages, with all tokens.
     """
     entry = config.systems[system]
-    if entry.kind != "biencoder" or getattr(config.datasets[dataset], "split", None):
+    if entry.kind != "biencoder" or config.datasets[dataset].windows:
         return None
     fusions = [(name, found) for name, found in config.systems.items() if found.kind == "fusion"]
     for name, fusion in fusions:

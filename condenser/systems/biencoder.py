@@ -5,6 +5,7 @@ Source: coCondenser, §3.4 and §4.2; two untied encoders: Condenser, §4.3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,12 +64,17 @@ class Settings(FineTunedSystem):
         return self.train and self.distillation is None
 
     @property
-    def taught_by(self) -> list[Distillation | PseudoLabels]:
-        return [taught for taught in (self.distillation, self.pseudo_labels) if taught]
+    def taught_by(self) -> dict[str, Distillation | PseudoLabels]:
+        given = {"distillation": self.distillation, "pseudo_labels": self.pseudo_labels}
+        return {key: taught for key, taught in given.items() if taught}
 
     @property
     def pseudo_labelled(self) -> PseudoLabels | None:
         return self.pseudo_labels
+
+    def files_to_answer(self, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+        """The embeddings of the collection."""
+        return {"embeddings": [f"{variant}/embeddings/collection.{shard}.npy" for shard in shards]}
 
     def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
         """Fine-tuning of the encoder of `initial`: see `retriever_training` and `distillation_training`."""

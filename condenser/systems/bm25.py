@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 from pydantic import field_validator
@@ -54,3 +56,9 @@ class Settings(System):
         from condenser.retrieve.bm25 import index_name
 
         return [f"bm25/{index_name(self.language, self.expanded_passages, variant)}"]
+
+    def files_to_answer(self, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+        """The index; queries that are expanded have answers to those of their files alone."""
+        if self.expanded_queries is not None:
+            raise ValueError("systems with expanded_queries answer only the queries of their files.")
+        return {"index": [f"{dataset}/{file}" for file in self.made_from_texts(Path(variant).name)]}

@@ -45,7 +45,7 @@ class Settings(FineTunedSystem):
                 "negatives: expected the systems whose negatives it is trained on, or pseudo_labels, got none"
             )
         for key in ("negatives", "pseudo_labels"):
-            if not self.train and getattr(self, key):
+            if not self.train and vars(self)[key]:
                 raise ValueError(f"{key}: expected none with train: false")
         if not self.train and self.loss != "localised":
             raise ValueError(
@@ -59,8 +59,8 @@ class Settings(FineTunedSystem):
         return self.train and bool(self.negatives)
 
     @property
-    def taught_by(self) -> list[PseudoLabels]:
-        return [self.pseudo_labels] if self.pseudo_labels else []
+    def taught_by(self) -> dict[str, PseudoLabels]:
+        return {"pseudo_labels": self.pseudo_labels} if self.pseudo_labels else {}
 
     @property
     def pseudo_labelled(self) -> PseudoLabels | None:
@@ -69,6 +69,10 @@ class Settings(FineTunedSystem):
     @property
     def reads(self) -> list[str]:
         return [*super().reads, self.candidates]
+
+    @property
+    def ranks_hits_of(self) -> list[str]:
+        return [self.candidates]
 
     @property
     def reordered(self) -> list[str]:

@@ -10,6 +10,7 @@ computation is `condenser.retrieve.fusion`.
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Sequence
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -68,6 +69,14 @@ class Settings(System):
     @property
     def reads(self) -> list[str]:
         return list(self.of)
+
+    @property
+    def ranks_hits_of(self) -> list[str]:
+        return list(self.of)
+
+    def files_to_answer(self, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+        """The weights, where they are learnt."""
+        return {"weights": [f"{variant}/weights.json"]} if self.weights == LEARNT else {}
 
     @property
     def reordered(self) -> list[str]:

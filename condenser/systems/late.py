@@ -64,12 +64,16 @@ class Settings(FineTunedSystem):
         if self.train and not self.negatives:
             raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
         for key in ("negatives", "dim"):
-            if getattr(self, key) and not self.train:
-                raise ValueError(f"{key}: expected none without train: true, got {getattr(self, key)}")
+            if (given := vars(self)[key]) and not self.train:
+                raise ValueError(f"{key}: expected none without train: true, got {given}")
         return self
 
     @property
     def reads(self) -> list[str]:
+        return list(self.candidates)
+
+    @property
+    def ranks_hits_of(self) -> list[str]:
         return list(self.candidates)
 
     @property

@@ -25,6 +25,10 @@ class Settings(StartedSystem):
             raise ValueError("first_on: expected none with train: false")
         return self
 
+    @property
+    def also_trained_on(self) -> str | None:
+        return self.first_on
+
     def longest_row(self, recipe: Any) -> int:
         """A sentence, with its special tokens."""
         return int(recipe.max_tokens)

@@ -195,7 +195,7 @@ def _training(
     tokenizer, model = Tokenizer(initial), vectors.model
     groups = {}
     for name, role in ROLES.items():
-        max_tokens = getattr(settings.lengths, role)
+        max_tokens = vars(settings.lengths)[role]
         prompt = vectors.encoders[name].vector.prompt(role)
         groups[name] = Group(
             name=name,

@@ -243,7 +243,7 @@ def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> d
     Each training of a soup begins at the same weights and draws the batches after those of the one before;
     the model is the mean of their weights. Source: Wortsman et al. 2022, "Model soups" (the uniform soup).
     """
-    model, size = trainable.model, getattr(run.settings, "soup", 1)
+    model, size = trainable.model, run.settings.num_trainings
     start = mean = copied_weights(model) if size > 1 else {}
     first_step, logs = run.first_step, []
     for number in range(size):
@@ -284,6 +284,7 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> int:
     model, title, prepare = trainable.model, trainable.title, trainable.prepare
     num_steps = run.num_steps(trainable.num_items, title=title)
     settings, processes, work_folder = run.settings, run.processes, run.work_folder
+    epsilon, is_bias_corrected = settings.adamw
     use_loss_scale = run.precision == "fp16"
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     device = next(iter(weights.values())).device
@@ -291,7 +292,7 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> int:
         weight_groups(model, weight_decay=settings.weight_decay),
         lr=settings.learning_rate,
         betas=BETAS,
-        eps=getattr(settings, "epsilon", 1e-8),
+        eps=epsilon,
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
     start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
@@ -339,8 +340,8 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> int:
             rate = settings.learning_rate * factor
             for group in optimiser.param_groups:
                 group["lr"] = rate
-            if not getattr(settings, "bias_correction", True):
-                undo_bias_correction(optimiser, epsilon=settings.epsilon, weight_decay=settings.weight_decay)
+            if not is_bias_corrected:
+                undo_bias_correction(optimiser, epsilon=epsilon, weight_decay=settings.weight_decay)
             with weights_unchanged():
                 losses = trainable.backward(batch.content, state["loss_scale"])
             sum_gradients(weights.values(), processes)

@@ -18,7 +18,7 @@ rule train_sentences:
     benchmark:
         "results/{dataset}/benchmarks/train_sentences.{system}.{variant}.tsv"
     wildcard_constraints:
-        system=names(name for name in SENTENCE_ENCODERS if experiment.is_trained(config, name)),
+        system=names(name for name in SENTENCE_ENCODERS if config.systems[name].is_trained),
     conda:
         "../../envs/torch.yaml"
     threads: THREADS

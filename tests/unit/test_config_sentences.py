@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from condenser import experiment
 from condenser.blocks import Config
 from condenser.config import validated
 from condenser.experiment.tables import table_entry, table_rows
@@ -69,5 +68,5 @@ def test_a_job_of_sentences_sees_its_recipe_and_its_size(config: Config) -> None
 def test_systems_are_for_queries_or_for_sentences(
     config: Config, system: str, dataset: str, does: bool
 ) -> None:
-    assert experiment.fits(config, system, dataset) is does
-    assert experiment.ranks(config, system) is (system == "bm25")
+    assert config.systems[system].fits(config.datasets[dataset]) is does
+    assert config.systems[system].ranks is (system == "bm25")

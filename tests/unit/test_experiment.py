@@ -20,7 +20,7 @@ from condenser.pipeline.specs import job_settings
 from condenser.settings import Settings, merged, plain
 from configs import config_of
 
-LENGTHS = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}}
+RECIPE = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}, "soup": 1}
 MODEL = {"corpus": "collection", "seed": None}
 BIENCODER = {"kind": "biencoder", "label": None, "train": True, "negatives": [], "recipe": {}}
 DATASET = {"source": "beir", "bad_rows": "strict", "train_split": "train"}
@@ -38,8 +38,8 @@ WRITTEN: dict[str, Any] = {
         "wiki": {"source": "hub_text", "parts": [], "bad_rows": "skip"},
     },
     "recipes": {
-        "marco": {"batch_size": 8, "passages_per_query": 8, "depth": {"train": 200, "eval": 1000}, **LENGTHS},
-        "short": {"batch_size": 4, "passages_per_query": 2, "depth": {"train": 20, "eval": 50}, **LENGTHS},
+        "marco": {"batch_size": 8, "passages_per_query": 8, "depth": {"train": 200, "eval": 1000}, **RECIPE},
+        "short": {"batch_size": 4, "passages_per_query": 2, "depth": {"train": 20, "eval": 50}, **RECIPE},
     },
     "models": {
         "backbone": {"objective": "checkpoint", "source": "hub", "id": "bert-base-uncased", **MODEL},
@@ -197,11 +197,11 @@ def test_a_system_that_names_a_trained_one_has_its_variants_too() -> None:
 
 def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
     assert plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["round2"])) == {
-        **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **LENGTHS},
-        **{"epochs": None, "updates": None},
+        **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **RECIPE},
+        **{"epochs": None, "updates": None, "epochs_by_size": {}},
     }
     of_bm25 = plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["bm25"]))
-    assert of_bm25 == WRITTEN["recipes"]["marco"] | {"epochs": None, "updates": None}
+    assert of_bm25 == WRITTEN["recipes"]["marco"] | {"epochs": None, "updates": None, "epochs_by_size": {}}
 
 
 def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
@@ -452,7 +452,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
         **{"starts": [None, None], "comparisons": [[1, 0]], "left_out": []},
         "notes": {
             "texts": [
-                {"dataset": "mine", "model": "backbone", "lengths": LENGTHS["lengths"], "in_one_row": False}
+                {"dataset": "mine", "model": "backbone", "lengths": RECIPE["lengths"], "in_one_row": False}
                 | {"splits": ["dev"], "systems": ["round2"]}
             ],
             "trainings": [
@@ -484,8 +484,8 @@ def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_col
     columns, left_out = table_columns(config, "wiki", "plain")
     assert [(one.name, one.place, one.depth) for one in columns] == [("MRR@10", ("wiki", None), None)]
     assert left_out == measures[1:]
-    assert experiment.made_from_texts(CONFIG, "bm25", "untrained") == ["bm25/index"]
-    assert experiment.made_from_texts(CONFIG, "zero", "untrained") == []
+    assert CONFIG.systems["bm25"].made_from_texts("untrained") == ["bm25/index"]
+    assert CONFIG.systems["zero"].made_from_texts("untrained") == []
 
 
 @pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])

@@ -14,7 +14,7 @@ from transformers import BertConfig
 
 from condenser.blocks import Config
 from condenser.evaluate import published
-from condenser.experiment import chain, home, is_trained, learns_terms, systems_behind, tables
+from condenser.experiment import chain, home, learns_terms, systems_behind, tables
 from condenser.settings import merged
 
 PAPER = "configs/paper.yaml"
@@ -223,7 +223,7 @@ def published_rows(papers: Config) -> list[tuple[str, str, str, str]]:
                         found.append(target)
                     behind = systems_behind(papers, [ours[row.method]])  # itself, and those of its model
                     is_fine_tuned[name, row.method] = any(
-                        is_trained(papers, one) or learns_terms(papers, one) for one in behind
+                        papers.systems[one].is_trained or learns_terms(papers, one) for one in behind
                     )
     lines = []
     for name in published.names():

@@ -50,7 +50,7 @@ def load(settings: Any) -> ModuleType:
 
 def unjudged(settings: Any) -> dict[str, Path]:
     """The user's files of queries without judgements, by name."""
-    named = getattr(settings, "queries", None) or {}
+    named = vars(settings).get("queries") or {}
     return {name: plain_or_packed(Path(file).expanduser()) for name, file in named.items()}
 
 
@@ -127,9 +127,9 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
         for name, parameter in inspect.signature(source.collect).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
     ]
-    if absent := [name for name in needed if not hasattr(settings, name)]:
+    if absent := [name for name in needed if name not in vars(settings)]:
         raise ValueError(f"source {settings.source}: expected the setting {', '.join(absent)}, got none.")
-    split = getattr(settings, "split", None)
+    split = settings.windows
     given = {key: value for key, value in vars(settings).items() if key not in ("source", "split")}
     counts = source.collect(folder, raw, **given)
     if split:

@@ -52,6 +52,9 @@ class Settings(Texts):
     def local_files(self) -> list[Path]:
         return files_of(self.parts)
 
+    def written_paths(self) -> dict[str, str]:
+        return {f"parts[{number}].id": part.id for number, part in enumerate(self.parts)}
+
 
 def files_of(parts: Sequence[Part]) -> list[Path]:
     """The files of the parts that are folders."""

@@ -58,7 +58,7 @@ class Settings(JudgedTexts):
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Settings:
         for key in ("query_words", "passage_words"):
-            shortest, longest = getattr(self, key)
+            shortest, longest = vars(self)[key]
             if shortest > longest:
                 raise ValueError(f"{key}: expected [least, most], got [{shortest}, {longest}]")
         return self

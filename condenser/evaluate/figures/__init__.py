@@ -2,7 +2,8 @@
 
 A kind of figure NAME is the module `condenser.evaluate.figures.NAME`, found by its name. It holds:
 
-- `Settings`: a pydantic class of its keys, made from `condenser.settings.Figure`;
+- `Settings`: a pydantic class of its keys, made from `condenser.settings.Figure`. It says which systems it
+  names; its file of published numbers, if it has one, is the last of `files`;
 - `READS`: what it is drawn from. "variants": a file of each variant of the systems that `panels` name, or of
   the rows of the table that `table` names. "table": that table itself. "tests": its tests. "manifests": those
   of the jobs behind that table;
@@ -10,12 +11,8 @@ A kind of figure NAME is the module `condenser.evaluate.figures.NAME`, found by 
   the rows and their variants;
 - `picture(frame, settings) -> matplotlib.figure.Figure`: drawn from these numbers alone.
 
-Where its settings have `panels`, which name systems, it holds `PANELS_OF`: the kind of these systems.
-
 With "variants" it also holds `file_of(settings, row) -> str | None`: the file that it reads, below the
 folder of the variant; None: this row is left out.
-
-It may hold `PUBLISHED`: a file of published numbers, read as the last of `files`.
 
 `settings` is the figure's entry in the configuration with `rows`
 (`condenser.experiment.tables.figure_settings`).
@@ -27,9 +24,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from condenser import kinds
+from condenser.evaluate.columns import measures_in
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 FOLDER = "evaluate/figures"
 
@@ -54,3 +55,19 @@ def by_row(settings: Any, files: Sequence[Path]) -> list[tuple[Mapping[str, Any]
             rows.append((row, []))
         rows[-1][1].append((variant, file))
     return rows
+
+
+def measured_rows(table: Path, settings: Any) -> tuple[pd.DataFrame, list[str]]:
+    """The measured rows of a table as text, and the measures that a figure shows of it.
+
+    Raises:
+        ValueError: the table lacks one.
+    """
+    import pandas as pd
+
+    shown = pd.read_csv(table, sep="\t", dtype=str, keep_default_na=False)
+    known = measures_in(shown.columns)
+    for measure in settings.measures or known:
+        if measure not in known:
+            raise ValueError(f"{table}: expected the measure {measure}, got {', '.join(known)}.")
+    return shown[shown["origin"] == "measured"], settings.measures or known

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -19,17 +19,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 READS = "variants"
-PANELS_OF = "biencoder"
 STAGES = {False: "pre-trained", True: "fine-tuned"}
 
 
 class Settings(Figure):
     """`panels`: by title, the systems whose encoders a panel shows; `seed` draws the `passages`."""
 
+    PANELS_OF: ClassVar[str] = "biencoder"
+
     panels: Annotated[dict[str, Annotated[list[Name], Field(min_length=1)]], Field(min_length=1)]
     passages: Count
     seed: Whole
     seeds: Seeds | None = None  # of the trainings; the configuration's seed
+
+    @property
+    def systems_of_panels(self) -> dict[str, list[str]]:
+        return self.panels
 
 
 def file_of(settings: Any, row: Mapping[str, Any]) -> str:

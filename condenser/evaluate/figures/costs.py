@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from condenser.settings import FigureOfTable
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 READS = "manifests"
-PUBLISHED = Path(__file__).with_suffix(".tsv")
 
 _COLUMNS = ("rule", "name", "jobs", "parameters", "seconds", "processor_hours", "gpu_hours")
 _MORE = ("peak_memory_mb", "peak_gpu_memory_mb", "device", "origin", "collection", "source")
@@ -26,6 +25,8 @@ _MORE = ("peak_memory_mb", "peak_gpu_memory_mb", "device", "origin", "collection
 
 class Settings(FigureOfTable):
     """The `table` whose rules are counted."""
+
+    PUBLISHED: ClassVar[Path | None] = Path(__file__).with_suffix(".tsv")
 
 
 def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from condenser.evaluate.figures import measured_rows
 from condenser.settings import FigureOfMeasures, Name, Positive
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ class Settings(FigureOfMeasures):
     x: str
     lines: Annotated[dict[str, dict[Name, Positive]], Field(min_length=1)]
 
+    @property
+    def systems_of_lines(self) -> dict[str, Mapping[str, float]]:
+        return dict(self.lines)
+
+    def texts(self) -> list[tuple[str, str]]:
+        return [*super().texts(), ("x", self.x)]
+
 
 def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """A line for each measure, curve, train size and system, with its number `x` and the table's cells.
@@ -39,15 +47,10 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     import pandas as pd
 
     file, _ = files
-    shown = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False)
-    shown = shown[shown["origin"] == "measured"]
-    known = shown.columns.tolist()
-    known = known[known.index("batch_size") + 1 : known.index("origin")]
+    shown, measures = measured_rows(file, settings)
     methods = {row["system"]: row["method"] for row in settings.rows}
     lines = []
-    for measure in settings.measures or known:
-        if measure not in known:
-            raise ValueError(f"{file}: expected the measure {measure}, got {', '.join(known)}.")
+    for measure in measures:
         for title, systems in settings.lines.items():
             for system, number in systems.items():
                 found = shown[shown["method"] == methods.get(system)]

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from condenser.evaluate.figures import measured_rows
 from condenser.settings import FigureOfMeasures
 
 if TYPE_CHECKING:
@@ -42,18 +43,13 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     from condenser.files import read_json
 
     file, counts = files
-    shown = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False)
-    shown = shown[shown["origin"] == "measured"]
+    shown, measures = measured_rows(file, settings)
     if shown.empty:
         raise ValueError(f"{file}: expected measured rows, got none. Take a data set with judged queries.")
-    known = shown.columns.tolist()
-    known = known[known.index("batch_size") + 1 : known.index("origin")]
     of_split = count_judged(read_json(counts)).get(settings.train_split)
     has_sizes = {row["method"]: row["has_sizes"] for row in settings.rows}
     lines = []
-    for measure in settings.measures or known:
-        if measure not in known:
-            raise ValueError(f"{file}: expected the measure {measure}, got {', '.join(known)}.")
+    for measure in measures:
         for row in shown.to_dict("records"):
             size = row.get("train_queries", "all")
             number = of_split if size == "all" else int(size)

@@ -3,11 +3,6 @@
 The systems of the kind NAME (`condenser.systems.NAME`) are asked through the module
 `condenser.live.searchers.NAME`, found by its name. A kind without one cannot be asked. The module holds:
 
-- `needs(settings, *, dataset: str, variant: str, shards: Sequence[str]) -> {name: paths}`: what the workflow
-  must have made for a system of these settings, below the folder `dataset` of a data set's results and the
-  folder `variant` of a variant. A system with an `initial` also needs the weights of its encoder, which are
-  added as `model`, and where a length of its recipe is `auto`, the lengths of the texts, which are added as
-  `lengths`.
 - `Searcher(files, settings, *, doc_ids)`: opens these files; `settings` are the blocks `system`, `recipe`,
   `encode` and `compute` of its jobs, `doc_ids` the ids in row order. It raises ValueError where a file is
   damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets
@@ -15,13 +10,14 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
 
 A kind that ranks the hits of other systems has these instead:
 
-- `parts(settings) -> list[str]`: these systems, in the order in which it reads their runs;
 - `STEP`: what its own work is called where times are shown;
 - `ranker(files, settings, texts: Texts) -> Rank`: opens its files; `settings` has `depth` too, the hits of
   its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` ranks as the
   kind's rule would, by the same function.
 
-The module itself imports no torch: the workflow reads it to know what a system needs.
+What must be made first says `condenser.settings.System.files_to_answer`. To the files of a system with an
+`initial` its encoder's weights are added as `model`, and where a length of its recipe is `auto`, the lengths
+of the texts as `lengths`.
 """
 
 from __future__ import annotations

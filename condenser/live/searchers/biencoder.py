@@ -20,13 +20,6 @@ from condenser.live.texts import Lines
 from condenser.manifest import SUFFIX
 
 
-def needs(
-    settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
-) -> dict[str, list[str]]:
-    """The embeddings of the collection."""
-    return {"embeddings": [f"{variant}/embeddings/collection.{shard}.npy" for shard in shards]}
-
-
 class Searcher:
     """A query encoder in memory, and mapped embeddings. It computes on the CPU, so that no GPU is held."""
 

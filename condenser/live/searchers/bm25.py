@@ -15,22 +15,8 @@ from typing import Any
 from condenser.live.searchers import Found, sound_manifest
 from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
-from condenser.retrieve.bm25 import index_name
 
 HEAP_MB = 512  # of Java; a query of some hundred hits needs a few
-
-
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """The index of the collection in the system's language.
-
-    Raises:
-        ValueError: its queries are expanded, which a new query is not.
-    """
-    if settings.expanded_queries is not None:
-        raise ValueError("systems with expanded_queries answer only the queries of their files.")
-    # the folder's name is `untrained`, or a place where the caller puts each variant's name
-    name = index_name(settings.language, settings.expanded_passages, Path(variant).name)
-    return {"index": [f"{dataset}/bm25/{name}"]}
 
 
 class Searcher:

@@ -14,11 +14,6 @@ from condenser.live.texts import Texts
 STEP = "rerank"
 
 
-def parts(settings: Any) -> list[str]:
-    """The system whose hits it reranks."""
-    return [settings.candidates]
-
-
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
     """Gives the reranked hits."""
     import numpy as np

@@ -13,16 +13,6 @@ from condenser.live.texts import Texts
 STEP = "fuse"
 
 
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """The weights, where they are learnt."""
-    return {"weights": [f"{variant}/weights.json"]} if settings.weights == "learnt" else {}
-
-
-def parts(settings: Any) -> list[str]:
-    """The systems that are fused."""
-    return list(settings.of)
-
-
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
     """Gives the fused hits."""
     from condenser.retrieve.fusion import fuse, weights_of

@@ -19,11 +19,6 @@ from condenser.live.texts import Texts
 STEP = "maxsim"
 
 
-def parts(settings: Any) -> list[str]:
-    """The systems whose hits it scores."""
-    return list(settings.candidates)
-
-
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
     """Gives the scored hits."""
     import numpy as np

@@ -136,7 +136,7 @@ def jobs(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     wildcards = {"dataset": "tiny", "system": "s", "variant": "seed1", "shard": "0-of-1"}
     encoded = {"processor_s": 36.0, "peak_memory_mb": 300, "processes": 1, "wall_time_s": 20.0}
     files.append(manifest(folder, "e", "encode", wildcards, device="cpu", **encoded))
-    return settings_of("costs", [], table="table2"), [*files, costs.PUBLISHED]
+    return settings_of("costs", [], table="table2"), [*files, costs.Settings.PUBLISHED]
 
 
 def compared_rows(folder: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -354,16 +354,16 @@ def test_a_manifest_of_an_earlier_version_leaves_cells_empty(tmp_path: Path) -> 
     for key in ("sha256", "processor_s", "peak_memory_mb", "processes", "peak_gpu_memory_mb"):
         del record[key]
     write_json(first, sealed(record))
-    line = table_of(settings, [first, costs.PUBLISHED]).iloc[0]
+    line = table_of(settings, [first, costs.Settings.PUBLISHED]).iloc[0]
     assert float(line["seconds"]) == 3600 and float(line["gpu_hours"]) == 1.0
     assert all(pd.isna(line[key]) for key in ("processor_hours", "peak_memory_mb", "peak_gpu_memory_mb"))
-    drawn = picture_of(settings, table_of(settings, [first, costs.PUBLISHED]))
+    drawn = picture_of(settings, table_of(settings, [first, costs.Settings.PUBLISHED]))
     assert "not measured" in written_in(drawn)
 
 
 def test_published_costs_name_a_source_each() -> None:
-    assert costs.PUBLISHED.read_text(encoding="utf-8").startswith("# ")
-    for line in published.read(costs.PUBLISHED):
+    assert costs.Settings.PUBLISHED.read_text(encoding="utf-8").startswith("# ")
+    for line in published.read(costs.Settings.PUBLISHED):
         assert line["source"] and (line["gpu_hours"] or line["parameters"])
         assert not line["gpu_hours"] or (line["device"] and line["collection"])
 

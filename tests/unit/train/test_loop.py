@@ -141,7 +141,9 @@ def _no_number_at(*steps: int, value: float = math.nan) -> Callable[[_Net, _Poin
     return loss_of
 
 
-@pytest.mark.parametrize("settings", [{}, {"epsilon": 0.01}])  # a recipe for sentences names its epsilon
+@pytest.mark.parametrize(
+    "settings", [{}, {"epsilon": 0.01, "bias_correction": True}]
+)  # a recipe for sentences names its epsilon
 def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(
     tmp_path: Path, settings: dict[str, float]
 ) -> None:
