@@ -250,13 +250,12 @@ class Growth:
 
     def audit(self, rows: int) -> None:
         settings, collection = load_config([]).audit, self.collection(rows)[0]
-        thresholds = Thresholds(**{key: getattr(settings, key) for key in Thresholds._fields})
-        nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}}
+        thresholds = Thresholds(**vars(settings))
+        nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": {}}
         audit(
             collection,
             **nothing,
             relevant_grade=1,
-            runs={},
             thresholds=thresholds,
             lengths={},
             text_lengths={},

@@ -334,14 +334,9 @@ class Notes(Block):
 class Audit(Block):
     """What an audit looks at, and where its findings begin: see docs/data.md."""
 
-    systems: list[Name]
-    judges: list[Name]
     least_words: Whole
-    near_passages: Similarity
-    near_negatives: Similarity
     near_queries: Similarity
     near_queries_judged_alike: Similarity
-    query_share: Share
 
 
 def _list_of_names(value: Any) -> Any:

@@ -1,5 +1,5 @@
-# Needs: the collection, queries and judgements, and with train queries the examples of the systems that
-# `audit.systems` names and the runs of `audit.judges`; how long the texts are. Makes: a list of faults in the data, and their counts.
+# Needs: the collection, queries and judgements; how long the texts are. Makes: a list of faults in the data, and their
+# counts.
 
 
 rule audit:

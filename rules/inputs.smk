@@ -567,29 +567,20 @@ def tests_of_table(wildcards):
 
 
 def audited_files(wildcards):
-    """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
-    dataset = wildcards.dataset
-    entry, audit = config.datasets[dataset], config.audit
+    """The queries and judgements of a data set, and how long its texts are."""
+    dataset, entry = wildcards.dataset, config.datasets[wildcards.dataset]
     if entry.TASK:
         sys.exit(
             f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
             "There is no audit of these."
         )
-    folder, evaluation = f"results/{dataset}/data", entry.eval_splits
-    files = {
-        "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
+    folder, train = f"results/{dataset}/data", entry.learns_on
+    return {
+        "train_queries": f"{folder}/queries.{train}.jsonl" if train else [],
+        "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in entry.eval_splits],
         "qrels": [f"{folder}/qrels.{split}.tsv" for split in entry.splits],
         "lengths": [lengths_file(dataset, model) for model in experiment.checkpoints_of(config, dataset)],
-        **{name: [] for name in ("train_queries", "examples", "runs")},
     }
-    if train := entry.learns_on:
-        variant = f"seed{config.seed}"
-        files |= {
-            "train_queries": f"{folder}/queries.{train}.jsonl",
-            "examples": [system_file(dataset, system, variant, "examples.jsonl") for system in audit.systems],
-            "runs": [run_file(dataset, judge, variant, train) for judge in audit.judges],
-        }
-    return files
 
 
 def subset_of_split(wildcards):

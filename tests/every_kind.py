@@ -158,7 +158,6 @@ OVERLAY: dict[str, Any] = {
                       "panels": {"coCondenser": ["cocondenser-zeroshot", "cocondenser-round1"]}},
         "by_size": {"kind": "train_size", "table": "sizes"},
     },
-    "audit": {"systems": ["bm25", "cocondenser-round1"], "judges": ["cocondenser-round1"]},
 }  # fmt: skip
 
 TARGETS = [

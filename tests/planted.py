@@ -1,9 +1,7 @@
-"""Faults as people make them, to plant in a collection: edited copies of passages, reworded queries."""
+"""Queries as people reword them, to plant among train queries."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
 from random import Random
 
 _SWAPS = [  # words for words that ask the same
@@ -12,27 +10,6 @@ _SWAPS = [  # words for words that ask the same
     {"compute": "calculate", "return": "give", "get": "return", "perform": "do", "is": "was", "did": "does"},
 ]
 _STARTS = ("How to", "Please", "How do I", "What does it mean to", "I want to")
-
-
-def edited(text: str, draw: Random, vocabulary: Sequence[str]) -> str:
-    """A copy with 4 to 8 % of its words changed or left out; its sentences also cut, or in another order.
-
-    A cut takes the last sentence if that is at most a quarter of the words, else the last tenth. The new
-    words come from `vocabulary`.
-    """
-    words = text.split()
-    for place in draw.sample(range(len(words)), max(1, round(len(words) * draw.uniform(0.04, 0.08)))):
-        words[place] = draw.choice(vocabulary) if draw.random() < 0.7 else ""
-    sentences = re.split(r"(?<=[.?!])\s+", " ".join(filter(None, words)))
-    way = draw.choice(["order", "cut", "neither"])
-    if way == "order" and len(sentences) > 1:
-        draw.shuffle(sentences)
-    elif way == "cut":
-        kept, last = sentences[:-1], len(sentences[-1].split())
-        if not kept or last > len(words) / 4:
-            return " ".join(" ".join(sentences).split()[: -max(1, len(words) // 10)])
-        sentences = kept
-    return " ".join(sentences)
 
 
 def reworded(query: str, draw: Random) -> str:

@@ -1,12 +1,10 @@
-"""Look for faults in a data set: short, cut, double, leaked, and negatives that are none.
+"""Look for faults in a data set: short, cut and equal texts, and train queries in an evaluation set.
 
     python workflow_scripts/audit.py .snakemake/jobs/audit-0123456789abcdef.json
 
-Reads the passages; queries, judgements, examples of the systems `audit.systems` and runs of the systems
-`audit.judges` on the train queries, where there are some; how long the texts are, by the checkpoint (the
-folder of the file) whose tokenizer reads them. Writes a line for each finding, their counts as JSON, and the
-manifest. Removes nothing. Settings: `audit`, `lengths`, `metrics.relevant_grade`,
-`dataset.split`.
+Reads the passages, queries and judgements; how long the texts are, by the checkpoint (the folder of the file)
+whose tokenizer reads them. Writes a line for each finding, their counts as JSON, and the manifest. Removes
+nothing. Settings: `audit`, `lengths`, `metrics.relevant_grade`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -28,11 +26,9 @@ def main(job: Job) -> dict[str, Any]:
         eval_queries={file.name.split(".")[1]: file for file in files.eval_queries},
         qrels={file.name.split(".")[1]: file for file in files.qrels},
         relevant_grade=job.settings.metrics.relevant_grade,
-        examples=dict(zip(settings.systems, files.examples, strict=False)),  # none without train queries
-        runs=dict(zip(settings.judges, files.runs, strict=False)),
         lengths=vars(job.settings.lengths),
         text_lengths={file.parent.name: read_text_lengths(file) for file in files.lengths},
-        thresholds=Thresholds(**{key: getattr(settings, key) for key in Thresholds._fields}),
+        thresholds=Thresholds(**vars(settings)),
         is_split=job.settings.dataset.split is not None,
     )
     write_findings(job.output.findings, findings)

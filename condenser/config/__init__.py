@@ -75,7 +75,6 @@ def validated(config: Mapping[str, Any]) -> Config:
     references.check_systems(checked)
     references.check_tables(checked)
     references.check_figures(checked)
-    references.check_audit(checked)
     check_rows_fit(checked)
     mirror = checked.downloads.mirror
     if mirror is not None and not Path(mirror).is_dir():

@@ -513,13 +513,6 @@ def check_figures(config: Config) -> None:
                 check_name(f"{key}.lines.{title}", system, config.tables[figure.table].rows)
 
 
-def check_audit(config: Config) -> None:
-    rankers = [name for name in config.systems if config.systems[name].ranks]
-    for key, named in (("systems", config.audit.systems), ("judges", config.audit.judges)):
-        for name in named:
-            check_name(f"audit.{key}", name, rankers)
-
-
 def _check_listed(key: str, name: str, known: Sequence[str], *, place: str) -> None:
     """Refuse a measure that is none, or that is not in the list `known`, to which `place` adds one."""
     _measure(key, name.split("/")[-1])

@@ -205,7 +205,8 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("recipes.marco.max_grad_norm", -1.0, ": expected greater than or equal to 0"),
         ("recipes.marco.held_out", {"least": 10**6}, ": least: expected at most most ("),
         ("recipes.marco", {"held_out": None, "validation": VALIDATION}, ": validation: expected null"),
-        ("audit.near_passages", 0.1, ": expected greater than or equal to 0.3, got 0.1"),
+        ("audit.near_queries", 0.1, ": expected greater than or equal to 0.3, got 0.1"),
+        ("audit.near_passages", 0.5, ": this key is gone. The audit names equal passages alone. Leave"),
         ("significance.confidence", 95, ": expected less than 1"),
         ("significance.power", 0.2, ": expected greater than or equal to 0.5"),
         ("significance", {"resamples": 10000}, ": resamples: remove this key. Intervals are"),
@@ -379,8 +380,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
          ".lines.A: expected one of backbone-zeroshot, "),
         ("figures.mine", {"kind": "attention_entropy", "panels": {"A": ["bm25"]}, "passages": 5, "seed": 1},
          ".panels.A: expected one of condenser-round1, "),
-        ("audit.systems", ["bm52"], ": expected one of bm25, "),
-        ("audit.judges", ["backbone-sentences"], ": expected one of bm25, "),
         ("downloads.mirror", "/no/such", ": expected a folder"),
     ],
     "rerankers": [

@@ -611,8 +611,7 @@ def test_costs_are_those_of_the_manifests(tiny: Path) -> None:
     )  # with its heads
 
 
-def test_an_audit_counts_what_it_finds_by_a_judge_too(tiny: Path) -> None:
+def test_an_audit_counts_what_it_finds(tiny: Path) -> None:
     counts = read_json(tiny / "audit.json")
-    assert counts["passages"] == 240 and set(counts["negatives"]) == {"bm25", "cocondenser-round1"}
-    assert counts["judged"]["cocondenser-round1"]["queries"] > 0
+    assert counts["passages"] == 240 and counts["queries"]["train"] > 0
     assert len((tiny / "audit.tsv").read_text().splitlines()) == 1 + sum(counts["findings"].values())

@@ -276,7 +276,6 @@ VALUES: dict[str, Any] = {
     "models.backbone.normalised": False,
     "*.scale": 2.0,
     "encode.separator": "always",
-    "audit.judges": ["cocondenser-round1"],
     "audit.near_*": 0.7,
     "tables.*.by_dataset.stsb.rows": ["backbone-sentences"],
     "tables.*.by_dataset.*.measures": ["hits@20"],

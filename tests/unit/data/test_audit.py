@@ -5,42 +5,31 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
-from itertools import combinations, pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import numpy as np
 import pytest
 from job_files import do
-from planted import edited, reworded
+from planted import reworded
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from condenser.blocks import AutoLengths
 from condenser.data.audit import WHAT_TO_DO, Finding, Thresholds, audit, write_findings
 from condenser.data.lengths import TextLengths, TokenCounts
-from condenser.data.near import Passages, Rarity, trigrams_of, words_of
+from condenser.data.near import Rarity, trigrams_of
 from condenser.data.records import (
     Passage,
     Qrel,
     Query,
-    ScoredDoc,
-    TrainExample,
-    write_examples,
     write_passages,
     write_qrels,
     write_queries,
-    write_run,
 )
 from condenser.data.sources import pydoc
 from condenser.settings import partly
 
-THRESHOLDS = Thresholds(
-    **{"least_words": 5, "near_passages": 0.58, "near_negatives": 0.5, "near_queries": 0.8},
-    **{"near_queries_judged_alike": 0.6, "query_share": 0.5},
-)
+THRESHOLDS = Thresholds(least_words=5, near_queries=0.8, near_queries_judged_alike=0.6)
 LENGTHS = {"query": 32, "passage": 128}
 
 
@@ -49,7 +38,6 @@ def write_data(
     passages: list[Passage],
     train: list[Query],
     evaluation: list[Query],
-    examples: list[TrainExample],
     relevant: dict[str, str],
 ) -> dict[str, Any]:
     """The files of a data set; gives the arguments of an audit of it."""
@@ -57,114 +45,23 @@ def write_data(
     write_queries(folder / "queries.train.jsonl", train)
     write_queries(folder / "queries.dev.jsonl", evaluation)
     write_qrels(folder / "qrels.train.tsv", [Qrel(query, doc, 1) for query, doc in relevant.items()])
-    write_examples(folder / "examples.jsonl", examples)
     return {
         "collection": folder / "collection.jsonl",
         "train_queries": folder / "queries.train.jsonl",
         "eval_queries": {"dev": folder / "queries.dev.jsonl"},
         "qrels": dict.fromkeys(["train", "dev"], folder / "qrels.train.tsv"),
         "relevant_grade": 1,
-        "examples": {"bm25": folder / "examples.jsonl"},
-        "runs": {},
         "thresholds": THRESHOLDS,
         "lengths": LENGTHS,
         "text_lengths": {},
     }
 
 
-def without_resembling(texts: list[str], others: list[str] | None = None) -> list[int]:
-    """The numbers of the texts that resemble no earlier text, or none of `others`: another measure than ours.
-
-    Cosine of TF-IDF vectors of words, below .8.
-    """
-    vectors = TfidfVectorizer(token_pattern=r"\w+").fit([*texts, *(others or [])])
-    cosines = (vectors.transform(texts) @ vectors.transform(texts if others is None else others).T).tocsr()
-    kept: list[int] = []
-    for number in range(len(texts)):
-        row = cosines[number]
-        near = set(row.indices[row.data >= 0.8].tolist())
-        if not near & set(kept) if others is None else not near:
-            kept.append(number)
-    return kept
-
-
-def planted(
-    folder: Path,
-    passages: list[Passage],
-    train: list[Query],
-    evaluation: list[Query],
-    relevant: dict[str, str],
-    *,
-    seed: int,
-) -> dict[str, tuple[float, float]]:
-    """Recall and precision of what is planted: 200 false negatives, 50 leaked queries, 1 % of the passages.
-
-    A false negative is an edited copy of a query's positive among its negatives, which are the passages
-    nearest by TF-IDF. Copies of positives are doubles, too. Whatever else is found counts as wrong.
-
-    Args:
-        relevant: the one relevant passage of each query.
-    """
-    draw = Random(seed)
-    texts = {passage.doc_id: passage.text for passage in passages}
-    vocabulary = [word for text in texts.values() for word in text.split()]
-    asked = draw.sample([query for query in train if query.query_id in relevant], 200)
-    copied = {query.query_id: relevant[query.query_id] for query in asked}
-    others = [doc_id for doc_id in texts if doc_id not in copied.values()]
-    doubled = draw.sample(others, len(texts) // 100)
-    copies = {f"copy of {doc_id}": edited(texts[doc_id], draw, vocabulary) for doc_id in doubled}
-    for query_id, doc_id in copied.items():
-        copies[f"copy for {query_id} of {doc_id}"] = edited(texts[doc_id], draw, vocabulary)
-    leaks = {f"leak of {query.query_id}": reworded(query.text, draw) for query in draw.sample(evaluation, 50)}
-    judged = relevant | {leak: relevant[leak.removeprefix("leak of ")] for leak in leaks}
-
-    ids = list(texts)
-    vectors = TfidfVectorizer(stop_words="english").fit(texts.values())
-    vectors_of_passages = vectors.transform(texts.values()).T.tocsr()
-    examples = []
-    for query in train:
-        scores = (vectors.transform([query.text]) @ vectors_of_passages).toarray()[0]
-        positive = relevant[query.query_id]
-        hits = [ids[place] for place in np.argsort(-scores, kind="stable")[:31]]
-        negatives = [doc_id for doc_id in hits if doc_id != positive][:30]
-        if query.query_id in copied:
-            negatives[draw.randrange(30)] = f"copy for {query.query_id} of {positive}"
-        examples.append(TrainExample(query.query_id, (positive,), tuple(negatives)))
-    everything = [*passages, *(Passage(doc_id, "", text) for doc_id, text in copies.items())]
-    draw.shuffle(everything)
-    with_leaks = [*train, *(Query(query_id, text) for query_id, text in leaks.items())]
-    findings, _ = audit(**write_data(folder, everything, with_leaks, evaluation, examples, judged))
-
-    def found(kinds: str) -> list[Finding]:
-        return [one for one in findings if one.kind in kinds.split()]
-
-    def original(doc_id: str) -> str:
-        return doc_id.partition(" of ")[2] or doc_id
-
-    negatives_found = {(one.query_id, one.doc_id) for one in found("equal_negative near_negative")}
-    false_negatives = {(query, f"copy for {query} of {doc_id}") for query, doc_id in copied.items()}
-    leaks_found = found("leaked_query near_leaked_query")
-    leaks_right = [one for one in leaks_found if one.query_id == f"leak of {one.other_id}"]
-    doubles = found("equal_passage near_passage")
-    doubles_right = [one for one in doubles if original(one.doc_id) == original(one.other_id)]
-    doubles_found = {doc_id for one in doubles_right for doc_id in (one.doc_id, one.other_id)}
-    right = negatives_found & false_negatives
-    return {
-        "negatives": (len(right) / 200, len(right) / len(negatives_found)),
-        "queries": (len(leaks_right) / 50, len(leaks_right) / len(leaks_found)),
-        "passages": (
-            sum(f"copy of {doc_id}" in doubles_found for doc_id in doubled) / len(doubled),
-            len(doubles_right) / len(doubles),
-        ),
-    }
-
-
 @pytest.mark.ci
-def test_planted_faults_are_found_and_little_else(tmp_path: Path) -> None:
-    """In docstrings, where much resembles much; what another measure calls alike is left out first."""
+def test_reworded_queries_are_found_and_little_else(tmp_path: Path) -> None:
+    """Among summaries of docstrings, where much resembles much; what TF-IDF calls alike is left out first."""
     found = [one for name in ("scipy", "scikit-learn") for one in pydoc.package_docstrings(name, Counter())]
     pairs = pydoc.choose_pairs(found, Counter(), query_words=[4, 30], passage_words=[20, 60])
-    pairs = [pairs[number] for number in without_resembling([pair.body for pair in pairs])]
     train, evaluation, _ = pydoc.split_places(
         [pair.place for pair in pairs], num_eval=1000, num_train=800, held_out=False
     )
@@ -172,110 +69,32 @@ def test_planted_faults_are_found_and_little_else(tmp_path: Path) -> None:
         [Query(f"query {pair.place}", pair.summary) for pair in pairs if pair.place in places]
         for places in (train, evaluation)
     )
-    kept = without_resembling([query.text for query in of_train], [query.text for query in of_evaluation])
-    measured = planted(
-        tmp_path,
-        [Passage(pair.place, "", pair.body) for pair in pairs],
-        [of_train[number] for number in kept],
-        of_evaluation,
-        {f"query {pair.place}": pair.place for pair in pairs},
-        seed=1,
-    )
-    for recall, precision in measured.values():
-        assert recall >= 0.9 and precision >= 0.8, measured
+    vectors = TfidfVectorizer(token_pattern=r"\w+").fit([one.text for one in (*of_train, *of_evaluation)])
+    ours, theirs = (vectors.transform([one.text for one in of]) for of in (of_train, of_evaluation))
+    alike = (ours @ theirs.T).max(axis=1).toarray()[:, 0] >= 0.8
+    kept = [query for query, is_alike in zip(of_train, alike, strict=True) if not is_alike]
+    draw = Random(1)
+    leaks = {
+        f"leak of {query.query_id}": reworded(query.text, draw) for query in draw.sample(of_evaluation, 50)
+    }
+    relevant = {f"query {pair.place}": pair.place for pair in pairs}
+    relevant |= {leak: relevant[leak.removeprefix("leak of ")] for leak in leaks}
+    with_leaks = [*kept, *(Query(name, text) for name, text in leaks.items())]
+    passages = [Passage(pair.place, "", pair.body) for pair in pairs]
+    findings, _ = audit(**write_data(tmp_path, passages, with_leaks, of_evaluation, relevant))
+    leaked = [one for one in findings if one.kind in ("leaked_query", "near_leaked_query")]
+    right = [one for one in leaked if one.query_id == f"leak of {one.other_id}"]
+    assert len(right) >= 0.9 * 50 and len(right) >= 0.8 * len(leaked)
 
 
-# ---- the measures and the searches, against plain versions -----------------------------------------
+# ---- the measure and the search, against plain versions -----------------------------------------
 
 
-def passages_of(folder: Path, texts: list[str]) -> Passages:
-    """The passages of these texts, read once; the caller closes them."""
-    write_passages(folder / "texts.jsonl", [Passage(str(row), "", text) for row, text in enumerate(texts)])
-    passages = Passages(folder / "texts.jsonl", num_rows=len(texts))
-    assert len(list(passages.read())) == len(texts)
-    return passages
-
-
-def slow_similarity(texts: list[str]) -> Callable[[int, int], float]:
-    """The weighted Jaccard similarity of two of the texts, from their pairs of words themselves."""
-    pairs = []
-    for text in texts:
-        words = words_of(text)
-        pairs.append({*pairwise(words)} if len(words) > 1 else {(word,) for word in words})
-    texts_with = Counter(pair for of in pairs for pair in of)
-    weights = {pair: math.log((len(texts) + 1) / count) for pair, count in texts_with.items()}
-
-    def similarity(one: int, other: int) -> float:
-        shared, either = pairs[one] & pairs[other], pairs[one] | pairs[other]
-        return sum(map(weights.__getitem__, shared)) / sum(map(weights.__getitem__, either))
-
-    return similarity
-
-
-def tiny_texts(root: Path) -> list[str]:
-    """Half of the 240 passages of the tiny collection and an edited copy of each, in any order."""
-    draw = Random(4)
-    lines = (root / "tests" / "data" / "tiny" / "corpus.jsonl").read_text().splitlines()
-    texts = [json.loads(line)["text"] for line in lines[::2]]
-    vocabulary = [word for text in texts for word in text.split()]
-    everything = [*texts, *(edited(text, draw, vocabulary) for text in texts)]
-    draw.shuffle(everything)
-    return everything
-
-
-def test_the_similarity_of_passages_is_that_of_the_definition(root: Path, tmp_path: Path) -> None:
-    texts = [*tiny_texts(root), "one", "One!", "two", "a a a"]
-    slow = slow_similarity(texts)
-    draw = Random(2)
-    chosen = [draw.sample(range(len(texts)), 2) for _ in range(300)]
-    last = len(texts)
-    chosen += [[last - 4, last - 3], [last - 4, last - 2], [last - 1, 0], [7, 7]]
-    with closing(passages_of(tmp_path, texts)) as passages:
-        measured = [passages.similarity(one, other) for one, other in chosen]
-        # two pairs of words may share a counter
-        assert measured == pytest.approx([slow(one, other) for one, other in chosen], abs=0.01)
-    assert measured[-4:] == pytest.approx([1.0, 0.0, 0.0, 1.0])
-
-
-def test_near_passages_are_those_that_a_comparison_of_all_pairs_finds(root: Path, tmp_path: Path) -> None:
-    texts = tiny_texts(root)
-    slow = slow_similarity(texts)
-    best: dict[int, float] = {}
-    for one, other in combinations(range(len(texts)), 2):
-        best[other] = max(best.get(other, 0.0), slow(one, other))
-    expected = {row for row, score in best.items() if score >= 0.6}
-    with closing(passages_of(tmp_path, texts)) as passages:
-        rows = np.arange(len(texts))
-        found = {row: (earlier, score) for row, earlier, score in passages.near_rows(rows, 0.6)}
-    assert len(expected) > 75 and len(expected & set(found)) >= 0.98 * len(expected)
-    for row, (earlier, score) in found.items():
-        assert earlier < row and best[row] > 0.59 and score == pytest.approx(slow(earlier, row), abs=0.01)
-
-
-def test_similarities_of_passages_and_of_queries_are_worked_by_hand(tmp_path: Path) -> None:
-    rare, common = math.log(3 / 1), math.log(3 / 2)
-    with closing(passages_of(tmp_path, ["a b c", "a b d"])) as passages:
-        assert passages.similarity(0, 1) == pytest.approx(common / (common + 2 * rare))
+def test_a_similarity_is_worked_by_hand() -> None:
     rarity = Rarity([frozenset("ab"), frozenset("ac"), frozenset("ad")])
     rare, common = math.log(4 / 1), math.log(4 / 3)
     similarity = rarity.similarity(frozenset("ab"), frozenset("ac"))
     assert similarity == pytest.approx(common / (common + 2 * rare))
-
-
-@pytest.mark.parametrize(
-    ("texts", "nearest"),
-    [
-        (["u v w x y z", "u v w x y q", "u v w x y p"], {1: 0, 2: 0}),  # of equal ones the first
-        (["a b c d e f", "u v w x y z", "u v w x y q"], {2: 1}),
-    ],
-)
-def test_of_passages_that_share_a_band_each_is_compared_with_the_first_and_the_one_before(
-    tmp_path: Path, texts: list[str], nearest: dict[int, int]
-) -> None:
-    with closing(passages_of(tmp_path, texts)) as passages:
-        passages._keys[:] = 0
-        found = passages.near_rows(np.arange(3), 0.2)
-        assert {row: earlier for row, earlier, _ in found} == nearest
 
 
 def test_a_similarity_of_the_least_itself_is_near() -> None:
@@ -305,18 +124,14 @@ def test_near_sets_are_those_that_a_comparison_of_all_pairs_finds() -> None:
 
 
 def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Finding], dict[str, Any]]:
-    """The findings of passages with the ids 0, 1, ...; `given` are queries, judgements, examples and runs."""
+    """The findings of passages with the ids 0, 1, ...; `given` are queries and judgements."""
     data = write_data(
         folder,
         [Passage(str(row), "", text) for row, text in enumerate(passages)],
         [Query(*query) for query in given.get("train", [])],
         [Query(*query) for query in given.get("evaluation", [])],
-        [TrainExample(*example) for example in given.get("examples", [])],
         given.get("relevant", {}),
     )
-    for judge, hits in given.get("runs", {}).items():
-        write_run(folder / judge, [ScoredDoc(*hit) for hit in hits], system=judge)
-        data["runs"][judge] = folder / judge
     data["qrels"] = {split: data["qrels"][split] for split in given.get("judged", data["qrels"])}
     return audit(**data | {"text_lengths": given.get("text_lengths", {})})
 
@@ -334,10 +149,10 @@ def test_texts_that_are_not_read_are_found_as_the_note_under_a_table_says(tmp_pa
 
 
 def test_a_title_alone_is_shown_where_there_is_no_text(tmp_path: Path) -> None:
-    write_data(tmp_path, [Passage("a", "Two words", ""), Passage("b", "", FILLERS[0])], [], [], [], {})
+    write_data(tmp_path, [Passage("a", "Two words", ""), Passage("b", "", FILLERS[0])], [], [], {})
     findings, _ = audit(
         tmp_path / "collection.jsonl",
-        **{"train_queries": None, "eval_queries": {}, "qrels": {}, "examples": {}, "runs": {}},
+        **{"train_queries": None, "eval_queries": {}, "qrels": {}},
         **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}, "relevant_grade": 1},
     )
     assert [(one.kind, one.text) for one in findings] == [("short_text", "Two words")]
@@ -431,65 +246,28 @@ def test_queries_with_a_relevant_passage_in_common_need_resemble_each_other_less
     assert found_in(tmp_path, FILLERS, **given, judged=["train"])[0] == []
 
 
-def test_a_near_negative_must_have_the_words_that_the_query_asks_for(tmp_path: Path) -> None:
-    template = (
-        "The signs of {} are listed in a table that says how often each of them is seen in people who have "
-        "it, and which are the usual names of these signs in the books that doctors use when they meet them"
-    )
-    texts = [template.format(name) for name in ("Netherton syndrome", "Bartter disease")]
-    texts += [texts[0].replace("doctors", "physicians"), texts[0].upper(), *FILLERS]
-    train = [("q", "signs of Netherton syndrome?"), *((f"t{n}", f"signs of thing {n}") for n in range(9))]
-    findings, counts = found_in(
-        tmp_path, texts, train=train, relevant={"q": "0"}, examples=[("q", ("0",), ("1", "2", "3", "9"))]
-    )
-    negatives = [one for one in findings if "negative" in one.kind]
-    expected = {"equal_negative": [("q", "3", "0")], "near_negative": [("q", "2", "0")]}
-    assert kinds_of(negatives) == expected
-    near = {one.doc_id for one in findings if one.kind == "near_passage"}
-    assert "1" in near  # it resembles it as a text
-    assert counts["negatives"] == {"bm25": 4} and {one.where for one in negatives} == {"bm25"}
-
-
-def test_a_judge_says_which_negatives_are_above_the_best_positive(tmp_path: Path) -> None:
-    examples = [("q", ("0", "1"), ("2", "3", "4", "5")), ("r", ("6",), ("7",)), ("s", ("8",), ("9",))]
-    scores = {"2": 9.0, "1": 8.5, "3": 8.5, "0": 8.0, "4": 7.0, "8": 1.0}
-    run = [
-        *(("q", doc_id, score) for doc_id, score in scores.items()),
-        ("r", "7", 3.0),  # its positive is not found
-        *[("u", "7", 3.0), ("u", "6", 1.0)],  # no example
-    ]
-    train = [(name, f"query {name}") for name in "qrsu"]
-    findings, counts = found_in(tmp_path, FILLERS, train=train, examples=examples, runs={"judge": run})
-    assert [(one.kind, one.query_id, one.doc_id, one.other_id, one.where, one.score) for one in findings] == [
-        ("negative_above_positive", "q", "2", "1", "judge", 0.5)
-    ]
-    assert counts["judged"] == {"judge": {"queries": 1, "negatives": 3}}
-
-
 # ---- the program -----------------------------------------------------------------------------------
 
 
 def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_time(tmp_path: Path) -> None:
     texts = ["One\ttext\nthat is\u2028 here twice.", "One text that is here twice!", *FILLERS]
     found_in(tmp_path, texts, train=[("q", "what\tis it")], evaluation=[("e", "What is it?")])
-    settings = {"systems": ["bm25"], "judges": [], **THRESHOLDS._asdict()}
     job = {
         "wildcards": {"dataset": "mine"},
         "settings": {
-            **{"audit": settings, "lengths": LENGTHS, "dataset": {"split": None}},
+            **{"audit": THRESHOLDS._asdict(), "lengths": LENGTHS, "dataset": {"split": None}},
             "metrics": {"relevant_grade": 1},
         },
     }
     no_queries = {
         "collection": tmp_path / "collection.jsonl",
-        **{name: [] for name in ("train_queries", "eval_queries", "qrels", "examples", "runs", "lengths")},
+        **{name: [] for name in ("train_queries", "eval_queries", "qrels", "lengths")},
     }
     with_queries = {
         **no_queries,
         "train_queries": tmp_path / "queries.train.jsonl",
         "eval_queries": [tmp_path / "queries.dev.jsonl"],
         "qrels": [tmp_path / "qrels.train.tsv"],
-        "examples": [tmp_path / "examples.jsonl"],
     }
 
     def made(name: str, given: dict[str, Any]) -> Path:
@@ -520,7 +298,7 @@ OUTPUTS = {"findings": "audit.tsv", "counts": "audit.json", "manifest": "audit.m
 
 def row_of(folder: Path, **values: Any) -> dict[str, str]:
     """The line of a finding in the table, by column."""
-    write_findings(folder / "audit.tsv", [Finding("near_passage", **values)])
+    write_findings(folder / "audit.tsv", [Finding("equal_passage", **values)])
     header, line = (folder / "audit.tsv").read_text().splitlines()
     return dict(zip(header.split("\t"), line.split("\t"), strict=True))
 
@@ -528,10 +306,10 @@ def row_of(folder: Path, **values: Any) -> dict[str, str]:
 def test_a_line_of_the_table_has_a_cell_for_each_column(tmp_path: Path) -> None:
     row = row_of(tmp_path, doc_id="a", other_id="b", score=0.81234)
     assert list(row) == list(Finding._fields)
-    given = {"kind": "near_passage", "doc_id": "a", "other_id": "b", "score": "0.8123"}
+    given = {"kind": "equal_passage", "doc_id": "a", "other_id": "b", "score": "0.8123"}
     assert {name: cell for name, cell in row.items() if cell} == {
         **given,
-        "what_to_do": WHAT_TO_DO["near_passage"],
+        "what_to_do": WHAT_TO_DO["equal_passage"],
     }
 
 
