@@ -303,6 +303,7 @@ def judged_to_mix_by(wildcards):
     """The train queries (`subset`) that weights of a fusion are learnt from, and the `runs` of its parts.
 
     If a part learnt from train queries, these are held-out ones, and the part's twin that never saw them ranks them.
+    Where a variant has too few queries to hold any out, there is nothing to rank, and the weights are equal.
     """
     train = split_of(wildcards.dataset, "train_split")
     trained = [part for part in config.systems[wildcards.system].of if experiment.has_sizes(config, part)]
@@ -310,7 +311,11 @@ def judged_to_mix_by(wildcards):
         return {"subset": subset_file(wildcards), "runs": runs_of(wildcards, "of", train)}
     variant = experiment.crossfit_variant(config, wildcards.dataset, wildcards.variant)
     if file := held_out_file(wildcards.dataset, variant):
-        return {"subset": file, "runs": runs_of(wildcards, "of", f"{train}{experiment.HELD_OUT}", variant)}
+        is_ranked = experiment.may_hold_out(config, wildcards.dataset, variant)
+        return {
+            "subset": file,
+            "runs": runs_of(wildcards, "of", f"{train}{experiment.HELD_OUT}", variant) if is_ranked else [],
+        }
     sys.exit(
         f"error: config: systems.{wildcards.system}: expected train queries that {trained[0]} does not learn from, to "
         f"learn weights. Set recipes.{experiment.recipe_name(config, wildcards.dataset)}.held_out, or take weights: equal."
@@ -333,8 +338,9 @@ def compared_with_candidates(wildcards):
     """
     teacher = wildcards.system
     is_teacher = experiment.denoising(config, teacher) is not None
+    is_compared = is_teacher and experiment.may_hold_out(config, wildcards.dataset, wildcards.variant)
     variant = experiment.crossfit_variant(config, wildcards.dataset, wildcards.variant)
-    held_out = held_out_file(wildcards.dataset, variant) if is_teacher else []
+    held_out = held_out_file(wildcards.dataset, variant) if is_compared else []
     if not held_out:
         return dict.fromkeys(("compared_runs", "candidates_run", "held_out"), [])
     split = split_of(wildcards.dataset, "train_split")

@@ -27,7 +27,7 @@ def main(job: Job) -> dict[str, Any]:
         depth=system.depth,
         most_queries=system.most_queries,
     )
-    learnt = learn_weights(judged, num_runs=len(files.runs), least_queries=system.least_queries)
+    learnt = learn_weights(judged, num_runs=len(system.of), least_queries=system.least_queries)
     write_json(job.output.weights, asdict(learnt))
     weights = describe_weights(learnt, system.of)
     too_few = f", equal: {len(judged)} judged queries, fewer than {system.least_queries}"

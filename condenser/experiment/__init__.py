@@ -277,6 +277,12 @@ def leaves_out(config: Config, dataset: str, variant: str) -> bool:
     return recipe.held_out is not None and (recipe.validation is not None or variant.startswith(CROSSFIT))
 
 
+def may_hold_out(config: Config, dataset: str, variant: str) -> bool:
+    """Whether a variant has enough train queries to hold some out; of all train queries nobody knows yet."""
+    held_out, (size, _) = config.recipes[recipe_name(config, dataset)].held_out, parse_variant(variant)
+    return held_out is not None and (size is None or int(held_out.share * size) >= held_out.least)
+
+
 def crossfit_variant(config: Config, dataset: str, variant: str) -> str:
     """The variant of the same seed and train size whose trainings leave out the held-out queries."""
     return variant if leaves_out(config, dataset, variant) else f"{CROSSFIT}{variant}"
