@@ -18,7 +18,8 @@ from condenser.settings import merged
 ALL_SHARDS = {"tokens tiny backbone", "query_tokens tiny backbone train", "collect tiny"}
 MORE = [  # of a train size
     *("rerank-backbone/n30-seed7/run.train.trec", "deepct/n30-seed7/run.dev.trec"),
-    *("hybrid-trained/n30-seed7/run.dev.trec", "next/n30-seed7/model/model.safetensors"),
+    *("hybrid-trained/n30-seed7/run.dev.trec", "hybrid-trained/n500-seed7/run.dev.trec"),
+    "next/n30-seed7/model/model.safetensors",
 ]
 PARENTS = {
     # what learns
@@ -53,10 +54,13 @@ PARENTS = {
           "merge split learnt crossfit-seed42 train.held_out"),
         *("held_out split seed42", "collect split"),
     },
-    "fusion_weights tiny hybrid-trained n30-seed7": {
-        *("merge tiny retriever crossfit-n30-seed7 train.held_out",
-         "late tiny late crossfit-n30-seed7 train.held_out"),
-        *("bm25_run tiny bm25 untrained train", "held_out tiny n30-seed7", "collect tiny"),
+    "fusion_weights tiny hybrid-trained n500-seed7": {
+        *("merge tiny retriever crossfit-n500-seed7 train.held_out",
+         "late tiny late crossfit-n500-seed7 train.held_out"),
+        *("bm25_run tiny bm25 untrained train", "held_out tiny n500-seed7", "collect tiny"),
+    },
+    "fusion_weights tiny hybrid-trained n30-seed7": {  # too few to hold any out
+        *("held_out tiny n30-seed7", "collect tiny"),
     },
     # what judges: a teacher is compared with its candidates on held-out queries, by twins that never saw them
     "examples tiny teacher seed42": {
@@ -86,9 +90,9 @@ PARENTS = {
         *("merge tiny backbone-zeroshot untrained dev", "bm25_run tiny bm25 untrained dev", "collect tiny"),
         *("checkpoint tiny backbone", "tokens tiny backbone", "query_tokens tiny backbone dev"),
     },
-    "late tiny late crossfit-n30-seed7 train.held_out": ALL_SHARDS | {
+    "late tiny late crossfit-n500-seed7 train.held_out": ALL_SHARDS | {
         *("merge tiny backbone-zeroshot untrained train", "bm25_run tiny bm25 untrained train"),
-        *("checkpoint tiny backbone", "held_out tiny n30-seed7"),
+        *("checkpoint tiny backbone", "held_out tiny n500-seed7"),
     },
     "rerank tiny labeller seed42 log": {  # the model of another
         *("train tiny teacher seed42", "merge tiny denoised seed42 log", "tokens tiny backbone"),
