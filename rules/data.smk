@@ -1,5 +1,44 @@
 # Texts: official files, the canonical files of each data set, token shards, subsets of the train queries.
 
+from condenser.data import sources
+from condenser.objectives import checkpoint as checkpoints
+
+
+def prefetch_inputs(wildcards):
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
+    files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
+    for dataset, entry in config.datasets.items():
+        if entry.TASK and dataset not in spoken_of:
+            continue
+        raw = [*entry.raw_files(), *entry.unjudged_files()]
+        for system in config.systems:
+            raw += entry.example_files(system)
+        files.update(f"results/downloads/{name}" for name in raw)
+        if entry.NEEDS_NETWORK:
+            files.add(f"results/{dataset}/data/collection.jsonl")
+        for model in CHECKPOINTS:
+            if checkpoints.needs_network(config.models[model]):
+                files.add(model_file(dataset, model))
+    return sorted(files)
+
+
+def given_examples(wildcards):
+    """The examples of all train queries by the first system whose negatives official files give; else none."""
+    entry = config.datasets[wildcards.dataset]
+    _, seed = experiment.parse_variant(wildcards.variant)
+    return next(
+        (
+            system_file(wildcards.dataset, name, f"seed{seed}", "examples.jsonl")
+            for name in config.systems
+            if entry.example_files(name)
+        ),
+        [],
+    )
+
 
 # Needs: the network, or a mirror folder. Makes: official files, checked.
 rule download:
@@ -139,7 +178,7 @@ rule tokens:
     input:
         collection=data("collection.jsonl"),
         doc_ids=data("doc_ids.txt"),
-        tokenizer=lambda wildcards: model_file(wildcards.dataset, wildcards.model, "tokenizer.json"),
+        tokenizer=file_of_model("tokenizer.json"),
     output:
         tokens="results/{dataset}/tokens/{model}/collection.{shard}.tokens.npy",
         counts="results/{dataset}/tokens/{model}/collection.{shard}.counts.json",
@@ -167,7 +206,7 @@ rule tokens:
 rule query_tokens:
     input:
         queries=data("queries.{split}.jsonl"),
-        tokenizer=lambda wildcards: model_file(wildcards.dataset, wildcards.model, "tokenizer.json"),
+        tokenizer=file_of_model("tokenizer.json"),
     output:
         tokens="results/{dataset}/tokens/{model}/queries.{split}.tokens.npy",
         counts="results/{dataset}/tokens/{model}/queries.{split}.counts.json",
@@ -189,7 +228,7 @@ rule query_tokens:
 # notes under tables and `lengths: auto` read.
 rule lengths:
     input:
-        model=lambda wildcards: model_file(wildcards.dataset, wildcards.model),
+        model=file_of_model("model.safetensors"),
         passages=[f"results/{{dataset}}/tokens/{{model}}/collection.{shard}.counts.json" for shard in SHARDS],
         queries=lambda wildcards: [
             f"results/{wildcards.dataset}/tokens/{wildcards.model}/queries.{split}.counts.json"

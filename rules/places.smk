@@ -84,6 +84,11 @@ def model_file(dataset, model, name="model.safetensors", *, seed=None):
     return f"results/{experiment.home(config, model, dataset)}/models/{folder}/{name}"
 
 
+def file_of_model(name):
+    """A file of the model that a job's path names."""
+    return lambda wildcards: model_file(wildcards.dataset, wildcards.model, name)
+
+
 def token_file(dataset, model, part):
     """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
     return f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"

@@ -15,6 +15,8 @@ from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
+from condenser.data.official import OFFICIAL_FILES
+from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import freshness
 
 
@@ -160,6 +162,29 @@ def why_no_rule(file):
     return specs.unknown_name(config, file) or (
         "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
     )
+
+
+def to_bring(needed):
+    """What jobs fetch from the network, a line each: address, bytes, and its place in the mirror, which lacks it."""
+    from condenser.data.download import mirror_places  # imports a client of HTTP
+
+    mirror, lines = Path(config.downloads.mirror or os.environ.get("CONDENSER_MIRROR", "MIRROR")), []
+    for job in needed:
+        name = job.rule.name.removeprefix("collect_")
+        model = config.models.get(job.wildcards_dict.get("model")) if name == "checkpoint" else None
+        if name == "download" and (file := OFFICIAL_FILES.get(job.wildcards.file)):
+            places = mirror_places(file.url, mirror)
+            size = "unknown size" if file.num_bytes is None else f"{file.num_bytes:,} bytes"
+            if not any(map(Path.is_file, places)):
+                lines.append(f"{file.url}, {size}: {places[0]}")
+        elif model and checkpoints.needs_network(model) and not (mirror / model.id).is_dir():
+            lines.append(f"https://huggingface.co/{model.id}: {mirror / model.id}/")
+        elif name != job.rule.name:
+            for part in vars(config.datasets[name]).get("parts", []):
+                if not Path(part.id).is_dir():
+                    place = f"any folder, as id in datasets.{name}.parts"
+                    lines.append(f"https://huggingface.co/datasets/{part.id}: {place}")
+    return list(dict.fromkeys(lines))
 
 
 def say_what_changed():

@@ -6,10 +6,40 @@
 from condenser.blocks import FineTuning
 
 
+def examples_of(wildcards):
+    """The examples of the systems whose negatives a system learns from, in order, then those of pseudo-labels."""
+    entry = config.systems[wildcards.system]
+    files = [(name, "examples.jsonl") for name in entry.negatives]
+    if labels := entry.pseudo_labelled:
+        files.append((labels.teacher, f"pseudo_labels.{labels.queries}.jsonl"))
+    return [system_file(wildcards.dataset, system, wildcards.variant, file) for system, file in files]
+
+
+def queries_to_learn_from(name):
+    """The files (`queries`, `tokens`) of what a system learns from: train queries, and others without judgements."""
+
+    def of(wildcards):
+        dataset, entry = wildcards.dataset, config.systems[wildcards.system]
+        splits = [split_of(dataset, "train_split")] if entry.negatives else []
+        splits += [taught.queries for taught in entry.taught_by.values()]
+        if name == "tokens":
+            return [token_file(dataset, initial_of(wildcards), f"queries.{split}") for split in splits]
+        return [queries_of_split(dataset, split) for split in splits]
+
+    return of
+
+
+def teacher_run(wildcards):
+    """The run of a distillation's teacher, of the taught queries; none of other systems."""
+    if taught := config.systems[wildcards.system].taught_by.get("distillation"):
+        return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
+    return []
+
+
 rule train:
     input:
         initial=initial_file,
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
+        tokens=tokens_of_system,
         query_tokens=queries_to_learn_from("tokens"),
         doc_ids=data("doc_ids.txt"),
         queries=queries_to_learn_from("queries"),

@@ -11,7 +11,7 @@ rule rerank:
             wildcards.variant,
             wildcards.split,
         ),
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
+        tokens=tokens_of_system,
         query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{split}.jsonl"),

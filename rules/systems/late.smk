@@ -6,7 +6,7 @@ rule late:
     input:
         model=encoder_of,
         candidates=lambda wildcards: runs_of(wildcards, "candidates"),
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
+        tokens=tokens_of_system,
         query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{split}.jsonl"),

@@ -226,15 +226,14 @@ def test_documents_serve_the_models_alone(load: Load) -> None:
     assert graph.plan("msmarco", "table2", "Xeon")[-1]["seconds"] > 600
 
 
-def test_labels_are_drawn_three_times_a_size(load: Load) -> None:
+def test_labels_are_drawn_twice_a_size(load: Load) -> None:
     jobs = load(configfile="configs/labels.yaml").jobs("results/msmarco/labels.svg")
-    variants = {f"n{size}-seed{seed}" for size in (20, 50, 100, 250, 500, 1000) for seed in (1, 2, 3)}
+    variants = {f"n{size}-seed{seed}" for size in (50, 200, 1000) for seed in (1, 2)}
     learnt = {job.split()[-1] for job in jobs if job.startswith("fusion_weights msmarco hybrid-learnt ")}
     trained = {job.split()[-1] for job in jobs if job.startswith("train msmarco retriever ")}
     assert learnt == variants
-    # twins of all but the held-out queries, for the weights; of 20 and 50 labels none are held out
-    twins = {f"crossfit-{variant}" for variant in variants}
-    assert trained == variants | twins
+    # twins of all but the held-out queries, for the weights; below 500 labels none are held out
+    assert trained == variants | {"crossfit-n1000-seed1", "crossfit-n1000-seed2"}
 
 
 def test_each_ablation_is_pretrained_for_each_seed(load: Load) -> None:

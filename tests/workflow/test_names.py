@@ -22,7 +22,7 @@ FILES_OF_KINDS = {
     for folder in ("objectives", "systems")
     for name in kinds.names(folder)
 }
-FILES_OF_KINDS["bm25"] |= {"condenser/retrieve/bm25.py", "rules/inputs.smk"}  # where its indexes lie
+FILES_OF_KINDS["bm25"] |= {"condenser/retrieve/bm25.py"}  # where its indexes lie
 for name in kinds.names("systems"):
     FILES_OF_KINDS[name].add(f"condenser/live/searchers/{name}.py")
 for name in ("bm25", "late"):  # a card's hybrid is of these kinds
