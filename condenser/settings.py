@@ -9,7 +9,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
@@ -86,6 +86,16 @@ class Block(BaseModel):
     """A block of the configuration: strict types, and only declared keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+    if not TYPE_CHECKING:  # a type checker knows the keys
+
+        def __getattr__(self, name: str) -> Any:
+            given = ", ".join(vars(self)) or "none"
+            raise MissingKey(f"{type(self).__module__}: expected the key {name}, got {given}.")
+
+
+class MissingKey(ValueError, AttributeError):
+    """A block of a job lacks a key."""
 
 
 BlockType = TypeVar("BlockType", bound=Block)
@@ -244,6 +254,12 @@ class Texts(Block):
 
     LEAST_GRADES: ClassVar[dict[str, int]] = {}
     """By split, the least grade that its judges call relevant."""
+
+    MORE_SPLITS: ClassVar[bool] = False
+    """Whether it can make more evaluation sets than one."""
+
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = {}
+    """The rows of the official files that it is made from."""
 
     AFTER_COLLECTING: ClassVar[tuple[str, ...]] = ()
     """Keys that `collect` does not use."""

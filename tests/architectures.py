@@ -9,8 +9,8 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from condenser.model.backbone_folder import load_backbone
 from condenser.model.encoder import Encoder
+from condenser.model.folder import load_backbone
 
 WORDS = 300
 _SHAPE = {

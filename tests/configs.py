@@ -93,6 +93,8 @@ def as_objects(value: Any) -> Any:
     if not isinstance(value, Mapping):
         return value
     if value.get("source") in kinds.names("data/sources"):
+        named = {"official_rows": "OFFICIAL_ROWS"}
+        value = {named.get(key, key): given for key, given in value.items()}
         return entry_of(value, "source", "data/sources")
     return {name: as_objects(entry) for name, entry in value.items()}
 

@@ -36,7 +36,7 @@ def check_datasets(config: Config) -> None:
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        if dataset.further and not sources.has_more_splits(dataset):
+        if dataset.further and not dataset.MORE_SPLITS:
             raise ValueError(
                 f"{key}.other_eval_splits: expected none, the source {dataset.source} makes one "
                 f"evaluation set, got {', '.join(dataset.other_eval_splits)}. Leave the key out."

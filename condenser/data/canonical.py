@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import re
 import tempfile
 import time
 from array import array
@@ -61,44 +60,6 @@ Record = TypeVar("Record", Passage, Query, Qrel, Item, tuple[Query, list[str]])
 log = logging.getLogger("condenser")
 
 COUNTING_S = 10.0  # how long bad rows below the first are counted
-_MAX_BITMAP_ID = 1 << 28
-_DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
-
-
-class IdSet:
-    """A set of ids that needs one bit for each small decimal id, as MS MARCO's are."""
-
-    def __init__(self) -> None:
-        self._bits, self._others, self._count = bytearray(), set[str](), 0
-
-    def _number(self, value: str) -> int | None:
-        if _DECIMAL.fullmatch(value) and value.isascii() and int(value) < _MAX_BITMAP_ID:
-            return int(value)
-        return None
-
-    def add(self, value: str) -> bool:
-        """Add an id; returns whether it is new."""
-        if value in self:
-            return False
-        number = self._number(value)
-        if number is None:
-            self._others.add(value)
-        else:
-            if number >> 3 >= len(self._bits):
-                self._bits.extend(bytes((number >> 3) + 1 - len(self._bits) + len(self._bits) // 8))
-            self._bits[number >> 3] |= 1 << (number & 7)
-        self._count += 1
-        return True
-
-    def __contains__(self, value: str) -> bool:
-        number = self._number(value)
-        if number is None:
-            return value in self._others
-        byte = number >> 3
-        return byte < len(self._bits) and bool(self._bits[byte] >> (number & 7) & 1)
-
-    def __len__(self) -> int:
-        return self._count
 
 
 class TextDigests:
@@ -173,6 +134,24 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     return True
 
 
+def _add_unique(what: str, value: str, known: set[str]) -> None:
+    """Add an id that must be new."""
+    if value in known:
+        raise Unfit(f"unique {what} ids", f"{preview(value)} again", "Remove one of the two rows.")
+    known.add(value)
+
+
+def _unique_query() -> Callable[[Query], None]:
+    """A check of the queries of one file."""
+    seen = set[str]()
+
+    def check(query: Query) -> None:
+        check_query(query)
+        _add_unique("query", query.query_id, seen)
+
+    return check
+
+
 def _unknown_passage(doc_id: str) -> Unfit:
     return Unfit(
         "the id of a passage of the collection",
@@ -215,7 +194,7 @@ class CanonicalFiles:
         self._folder, self._skips = Path(folder), bad_rows == "skip"
         self._tallies: dict[str, Counter[str]] = {}
         self._parts: dict[str, tuple[str, str]] = {}  # file -> names of its part and of itself
-        self._doc_ids = IdSet()
+        self._doc_ids = set[str]()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
         self._rejected_rows: Counter[str] = Counter()
         self._of_unknown_passages: dict[str, set[str]] = {}  # ids of queries, by split
@@ -335,10 +314,13 @@ class CanonicalFiles:
         record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
-    def _fit(
+    def good_rows(
         self, what: str, rows: Iterable[Row[Record]], check: Callable[[Record], None]
     ) -> Iterator[tuple[str, int | str, Record]]:
-        """File, line and record of each row that passes `check`; the other rows are rejected."""
+        """File, line and record of each row that passes `check`; the other rows are rejected.
+
+        The caller counts what becomes of a good row.
+        """
         rows = iter(rows)
         for row in rows:
             self.tally(row.file)["rows"] += 1
@@ -352,6 +334,14 @@ class CanonicalFiles:
             else:
                 yield row.file, row.line, record
 
+    def _kept(
+        self, what: str, rows: Iterable[Row[Record]], check: Callable[[Record], None]
+    ) -> Iterator[tuple[int | str, Record]]:
+        """Line and record of each good row, where all of them are kept."""
+        for file, line, record in self.good_rows(what, rows, check):
+            self.tally(file)["kept"] += 1
+            yield line, record
+
     def write_collection(self, rows: Iterable[Row[Passage]], *, num_rows: int | None = None) -> None:
         """Write the good passages in their order; call it once, before `write_splits`.
 
@@ -363,21 +353,17 @@ class CanonicalFiles:
 
         def check(passage: Passage) -> None:
             check_passage(passage)
-            if not self._doc_ids.add(passage.doc_id):
-                raise Unfit(
-                    "unique passage ids", f"{preview(passage.doc_id)} again", "Remove one of the two rows."
-                )
+            _add_unique("passage", passage.doc_id, self._doc_ids)
 
         digests, languages = TextDigests(), LanguageTally()
         with atomic_write(self._ready / "doc_ids.txt") as ids:
 
             def kept() -> Iterator[Passage]:
                 counted = track(rows, "collection", total=num_rows, unit="rows")
-                for row, (file, _, passage) in enumerate(self._fit("passages", counted, check)):
+                for row, (_, passage) in enumerate(self._kept("passages", counted, check)):
                     if row < 1000 or row % 64 == 0:
                         languages.add(passage.text)
                     ids.write(passage.doc_id.encode() + b"\n")
-                    self.tally(file)["kept"] += 1
                     digests.add(passage.title, passage.text)
                     yield passage
 
@@ -466,8 +452,7 @@ class CanonicalFiles:
 
             def kept() -> Iterator[Query]:
                 nonlocal num_judged
-                for file, _, (query, relevant) in self._fit("queries", rows, check):
-                    self.tally(file)["kept"] += 1
+                for _, (query, relevant) in self._kept("queries", rows, check):
                     for doc_id in relevant:
                         qrels.write(f"{qrel_line(Qrel(query.query_id, doc_id, 1))}\n".encode())
                     num_judged += len(relevant)
@@ -485,12 +470,8 @@ class CanonicalFiles:
             ValueError: there are none, or a row is bad and `bad_rows` is "strict".
         """
 
-        def kept() -> Iterator[Query]:
-            for file, query in self._unique_queries(rows):
-                self.tally(file)["kept"] += 1
-                yield query
-
-        count = write_queries(self._ready / f"queries.{name}.jsonl", kept())
+        kept = (query for _, query in self._kept("queries", rows, _unique_query()))
+        count = write_queries(self._ready / f"queries.{name}.jsonl", kept)
         self._totals["queries"][name] = count
         if not count:
             raise self._nothing_left("queries, got none that can be used. Is it the right file?")
@@ -511,8 +492,7 @@ class CanonicalFiles:
 
         def kept(split: str, of_split: Iterable[Row[Item]]) -> Iterator[Item]:
             counted = track(of_split, split, total=None, unit="rows")
-            for file, line, item in self._fit(f"items of {split}", counted, check):
-                self.tally(file)["kept"] += 1
+            for line, item in self._kept(f"items of {split}", counted, check):
                 yield Item(f"{split}-{line}", item.texts, item.label)
 
         places = {split: self._ready / f"items.{split}.jsonl" for split in rows}
@@ -582,7 +562,7 @@ class CanonicalFiles:
 
         kept: list[tuple[str, int | str, Qrel]] = []
         with self._not_empty("judgements", [split]):
-            for file, line, qrel in self._fit(f"judgements of {split}", rows, check):
+            for file, line, qrel in self.good_rows(f"judgements of {split}", rows, check):
                 if len(grades) == len(kept):
                     self.tally(file)["repeated"] += 1
                 else:
@@ -597,7 +577,7 @@ class CanonicalFiles:
         written: Mapping[str, dict[str, Query]],
     ) -> None:
         """Add each query of one file to the splits that judge it."""
-        for file, query in self._unique_queries(rows):
+        for file, _, query in self.good_rows("queries", rows, _unique_query()):
             of_splits = [
                 split
                 for split, ids in judged.items()
@@ -625,20 +605,6 @@ class CanonicalFiles:
         if own_texts := texts_in_collection(texts, *files):
             self._totals.setdefault("queries_in_collection", {})[name] = len(own_texts)
             queries.update({one: replace(queries[one], in_collection=True) for one in own_texts})
-
-    def _unique_queries(self, rows: Iterable[Row[Query]]) -> Iterator[tuple[str, Query]]:
-        """The good queries of one file, and its name."""
-        seen = IdSet()
-
-        def check(query: Query) -> None:
-            check_query(query)
-            if not seen.add(query.query_id):
-                raise Unfit(
-                    "unique query ids", f"{preview(query.query_id)} again", "Remove one of the two rows."
-                )
-
-        for file, _, query in self._fit("queries", rows, check):
-            yield file, query
 
     def _known_queries(
         self, split: str, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]

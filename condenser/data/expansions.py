@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.archives import open_unpacked
-from condenser.data.canonical import IdSet
 from condenser.data.parsing import BYTE_ORDER_MARK, Unfit, decode, json_object, preview, text_field
 
 _SPECIAL = frozenset(("[CLS]", "[SEP]", "[PAD]"))  # of BERT, in DeepCT's predictions
@@ -124,7 +123,7 @@ def _by_row(texts: Texts, file: Path, parse: Parse) -> Found:
 
 def _by_id(texts: Texts, file: Path, parse: Parse, counts: Counter[str]) -> Found:
     ahead: dict[str, int | str] = {}  # of lines that wait for their text: the place, of gzip the expansion
-    ids = IdSet()
+    ids = set[str]()
     with open_unpacked(file) as stream:
 
         def read() -> Iterator[tuple[str, str, int]]:
@@ -139,11 +138,12 @@ def _by_id(texts: Texts, file: Path, parse: Parse, counts: Counter[str]) -> Foun
                     return
                 if line.strip():
                     of, words = _at(file, number, line, parse)
-                    if not ids.add(of):
+                    if of in ids:
                         raise ValueError(
                             f"{file}:{number}: expected one line for each id, got {preview(of)} again. Join "
                             "the lines of an id."
                         )
+                    ids.add(of)
                     yield of, words, place
 
         lines = read()

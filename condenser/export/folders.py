@@ -14,7 +14,7 @@ import faiss
 
 from condenser.encoders import read_encoder_config
 from condenser.files import load_npy, read_json, sha256_file, write_json
-from condenser.model.backbone_folder import TOKENIZER_FILES
+from condenser.model.folder import TOKENIZER_FILES
 from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
     MODULES_FILE,

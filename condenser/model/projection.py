@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from condenser.encoders import CONFIG_FILE
 from condenser.files import read_json, write_json
-from condenser.model.checkpoint import read_tensors
 from condenser.model.encoder import Encoder
 from condenser.model.weights import (
     WEIGHTS_FILE,
     fill,
     initialise,
     make_unfilled,
+    read_tensors,
     refuse_other_shapes,
     write_weights,
 )

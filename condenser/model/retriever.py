@@ -7,8 +7,8 @@ from pathlib import Path
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.encoder import Encoder
+from condenser.model.folder import load_backbone, save_backbone
 from condenser.model.projection import Projection, vector_dim
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, folder_projection, read_text_vector

@@ -10,7 +10,7 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers.utils import logging as transformers_logging
 
-from condenser.model.backbone_folder import load_backbone, write_backbone
+from condenser.model.folder import load_backbone, write_backbone
 from condenser.model.lstm import is_lstm
 from condenser.model.text_vector import folder_projection
 from condenser.model.weights import fill

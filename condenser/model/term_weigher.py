@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from condenser.model.backbone_folder import load_backbone
 from condenser.model.encoder import Encoder
+from condenser.model.folder import load_backbone
 from condenser.model.operations import dropout
 from condenser.model.rows import Rows
 from condenser.model.weights import initialise, make_unfilled

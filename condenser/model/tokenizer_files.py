@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerFast
 
 from condenser.encoders import EncoderConfig
 from condenser.files import read_json, write_json
-from condenser.model.backbone_folder import TOKENIZER_FILES, VOCABULARY_FILES
+from condenser.model.folder import TOKENIZER_FILES, VOCABULARY_FILES
 from condenser.model.vocabulary import MAX_WORD_CHARACTERS
 
 log = logging.getLogger(__name__)

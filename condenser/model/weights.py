@@ -1,8 +1,14 @@
-"""Weights on disk, as safetensors whose bytes depend on their content alone; and new weights."""
+"""Weights on disk, as safetensors whose bytes depend on their content alone; and new weights.
+
+Weights of others are read from safetensors, else from pickles of tensors alone. Nothing is executed: the
+reader of weights of PyTorch makes no other objects than tensors and refuses a pickle that asks for more.
+"""
 
 from __future__ import annotations
 
 import json
+import pickle
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +19,11 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from condenser.files import atomic_write, canonical_json
+from condenser.files import atomic_write, canonical_json, read_json
 
 WEIGHTS_FILE = "model.safetensors"
+PICKLE_FILE = "pytorch_model.bin"
+INDEX = ".index.json"
 Made = TypeVar("Made", bound=nn.Module)
 
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -165,3 +173,78 @@ def fill(
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:400]
         raise ValueError(f"{origin}: does not fit its configuration ({reason}).") from error
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All weights of a folder, in float32, by the names in its files.
+
+    Raises:
+        ValueError: they are missing or damaged, or not floating-point numbers of 16, 32 or 64 bits.
+    """
+    return {
+        name: as_float32(value, name=name, path=file)
+        for file in weight_files(folder)
+        for name, value in (read_weights if file.suffix == ".safetensors" else _unpickled)(file).items()
+        if not name.endswith("position_ids")  # integers
+    }
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """The files of a folder's weights: safetensors if it has any, in one file or in several with an index.
+
+    Raises:
+        ValueError: there is none, or the index names files that are not in the folder.
+    """
+    for name in (WEIGHTS_FILE, PICKLE_FILE):
+        if (folder / name).is_file():
+            return [folder / name]
+        index = folder / (name + INDEX)
+        if index.is_file():
+            return _indexed(index)
+    raise ValueError(
+        f"{folder / WEIGHTS_FILE}: expected weights as safetensors or {PICKLE_FILE}, got none. "
+        "Fetch the model again."
+    )
+
+
+def _indexed(index: Path) -> list[Path]:
+    """The files that an index names."""
+    content = read_json(index)
+    places = content.get("weight_map") if isinstance(content, Mapping) else None
+    names = list(places.values()) if isinstance(places, Mapping) else []
+    if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise ValueError(f"{index}: expected a weight_map with names of files. Fetch the model again.")
+    files = [index.with_name(name) for name in sorted(set(map(str, names)))]
+    for file in files:
+        if not file.is_file():
+            raise ValueError(f"{file}: no such file, but {index.name} names it. Fetch the model again.")
+    return files
+
+
+def _unpickled(file: Path) -> dict[str, Tensor]:
+    try:
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # a damaged pickle calls for anything
+        reason = " ".join(str(error).split())[:160] or type(error).__name__
+        if isinstance(error, pickle.UnpicklingError):  # its text advises to read the file without protection
+            asked = re.search(r"GLOBAL (\S+)", str(error))
+            reason = f"it asks for {asked[1]}" if asked else "it has other content"
+        raise ValueError(
+            f"{file}: expected a pickle of tensors alone ({reason}). "
+            "Other content could run code. Save the model as safetensors."
+        ) from error
+    if not isinstance(tensors, Mapping) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) and _is_plain(value)
+        for name, value in tensors.items()
+    ):
+        raise ValueError(f"{file}: expected tensors by name. Save the model as safetensors.")
+    return dict(tensors)
+
+
+def _is_plain(value: Tensor) -> bool:
+    """Whether a tensor's numbers are all in the file: it is not sparse, and no number stands for many."""
+    if value.layout != torch.strided or not value.is_cpu:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()

@@ -11,6 +11,7 @@ import pytest
 
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.sources import msmarco
+from condenser.settings import partly
 
 SHARE = 1e-4  # 884 passages
 
@@ -32,10 +33,9 @@ def test_the_source_reads_what_is_made_and_the_checkout_has_its_numbers(
 
     raw = {file.name: file for file in (tmp_path / "mirror").rglob("*.*") if file.is_file()}
     rows = {name: max(1, round(count * SHARE)) for name, count in msmarco.OFFICIAL_ROWS.items()}
-    counts = msmarco.collect(
-        tmp_path / "made", raw, titles="rocketqa", train_split="train", eval_split="dev", bad_rows="strict",
-        other_eval_splits=["dl19"], official_rows=rows,
-    )  # fmt: skip
+    settings = {"titles": "rocketqa", "train_split": "train", "eval_split": "dev", "bad_rows": "strict"}
+    settings |= {"other_eval_splits": ["dl19"], "OFFICIAL_ROWS": rows}
+    counts = msmarco.collect(tmp_path / "made", raw, partly(msmarco.Settings, settings))
     assert counts["passages"] == 884 and counts["passages_without_title"] == 0
     assert counts["qrels"] == {"train": 53, "dev": 1, "dl19": 1}
     archive = raw[msmarco.ARCHIVE]

@@ -4,9 +4,8 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
 
 - `Settings`: a pydantic class of its keys, made from `JudgedTexts`, from `PartlyJudgedTexts` where a split
   may be null, or from `Texts` for texts without queries (`condenser.settings`);
-- `collect(folder, raw, *, ..., **_) -> counts`: writes the canonical files into `folder`; `raw` maps
-  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments. A source that
-  can make more splits than two has `other_eval_splits` among them, a list of names, empty by default.
+- `collect(folder, raw, settings) -> counts`: writes the canonical files into `folder`; `raw` maps each name
+  of `raw_files` to its path. Of `settings` it sees the keys that decide these files (`settings_of_collect`).
 
 The class of settings says which official and own files it reads, and what else is otherwise than by default
 (`condenser.settings.Texts`); for pairs or triplets of sentences it is made from `Sentences` and has a `TASK`:
@@ -23,7 +22,6 @@ sample, wanted, seed)`, which makes the training examples of these files; with `
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Mapping
 from pathlib import Path
@@ -57,11 +55,6 @@ def unjudged(settings: Any) -> dict[str, Path]:
 def unjudged_names(settings: Any) -> list[str]:
     """The names of the sets of queries without judgements, the user's and the official one."""
     return [*unjudged(settings), *([settings.unjudged] if settings.unjudged_files() else [])]
-
-
-def has_more_splits(settings: Any) -> bool:
-    """Whether the source of a data set can make more evaluation sets than one."""
-    return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
 
 
 def split_files(settings: Any) -> list[str]:
@@ -121,18 +114,8 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
             f"source {settings.source}: expected the files {', '.join(missing)}, got none. "
             "Download them first."
         )
-    source = load(settings)
-    needed = [
-        name
-        for name, parameter in inspect.signature(source.collect).parameters.items()
-        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
-    ]
-    if absent := [name for name in needed if name not in vars(settings)]:
-        raise ValueError(f"source {settings.source}: expected the setting {', '.join(absent)}, got none.")
-    split = settings.windows
-    given = {key: value for key, value in vars(settings).items() if key not in ("source", "split")}
-    counts = source.collect(folder, raw, **given)
-    if split:
+    counts = load(settings).collect(folder, raw, settings)
+    if split := settings.windows:
         counts = {**counts, **split_collection(folder, words=split.words, stride=split.stride)}
     write_json(folder / "counts.json", counts)
     if left_out := describe_left_out(counts):

@@ -8,7 +8,7 @@ Thakur et al. 2021, BEIR.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ _HEADER = ("query-id", "corpus-id", "score")
 class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
+    MORE_SPLITS = True
+
     path: HomePath
 
     def local_files(self) -> list[Path]:
@@ -41,25 +43,15 @@ class Settings(PartlyJudgedTexts):
         return [plain_or_packed(path / file) for file in files]
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str | Path,
-    train_split: str | None,
-    eval_split: str | None,
-    bad_rows: str,
-    other_eval_splits: Sequence[str] = (),
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files of the BEIR folder `path` into `folder`; gives the counts.
 
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
-    path = Path(path)
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    splits = settings.splits
+    path = Path(settings.path)
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         corpus = plain_or_packed(path / "corpus.jsonl")
         files.write_collection(files.rows(corpus, _passage), num_rows=count_unpacked_lines(corpus))
         qrels = {

@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -111,6 +111,8 @@ class Settings(PartlyJudgedTexts):
     train, or all. `hard_negatives` names the system whose negatives the files give; null: it makes its own.
     `released` names systems that take the mined negatives that DPR released for those of their own.
     """
+
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
     AFTER_COLLECTING = ("hard_negatives", "released")
 
@@ -247,18 +249,7 @@ def _asked_by_text(
             yield query_id, positives[query_id], element
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    name: str,
-    train_split: str | None,
-    eval_split: str | None,
-    positives: str,
-    bad_rows: str,
-    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files into `folder`; gives the counts.
 
     A question is known by its place in its file, counted from 0: `train-0`. Questions without a positive
@@ -267,31 +258,32 @@ def collect(
 
     Raises:
         ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
-            official one (`official_rows`).
+            official one (`OFFICIAL_ROWS`).
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
-    paths = {split: raw[FILES[name][split]] for split in splits}
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    splits = settings.splits
+    paths = {split: raw[FILES[settings.name][split]] for split in splits}
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        only_first = settings.positives == "first"
         passages = files.rows(raw[PASSAGES], _passage, header=_HEADER)
-        files.write_collection(passages, num_rows=official_rows[PASSAGES])
+        files.write_collection(passages, num_rows=settings.OFFICIAL_ROWS[PASSAGES])
         qrels: dict[str, list[Row[Qrel]]] = {}
         queries = []
         for split, path in paths.items():
             if path.suffix == _LINES:
-                files.write_relevant(split, _questions(path, split, files, only_first=positives == "first"))
+                files.write_relevant(split, _questions(path, split, files, only_first=only_first))
                 continue
             of_split: list[Row[Query]] = []
             qrels[split] = []
             if split in BY_ANSWERS:
                 of_split += files.rows(path, _asked(split))
             else:
-                _read_questions(path, split, of_split, qrels[split], files, only_first=positives == "first")
+                _read_questions(path, split, of_split, qrels[split], files, only_first=only_first)
             queries.append(((split,), of_split))
         files.write_splits(qrels, queries, answered=[split for split in splits if split in BY_ANSWERS])
         counts = files.counts
         names = [PASSAGES, *(path.name for path in paths.values())]
-        official = [name for name in names if name in official_rows]
-        check_official_rows(counts["files"], official, official_rows)
+        official = [name for name in names if name in settings.OFFICIAL_ROWS]
+        check_official_rows(counts["files"], official, settings.OFFICIAL_ROWS)
     return counts
 
 

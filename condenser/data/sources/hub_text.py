@@ -66,9 +66,7 @@ def files_of(parts: Sequence[Part]) -> list[Path]:
     ]
 
 
-def collect(
-    folder: Path, raw: Mapping[str, Path], *, parts: Sequence[Part], bad_rows: str, **_: Any
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the texts of all parts, one after the other, as a collection; gives the counts.
 
     A part has `id` and may have `config`, `split` (train), `column` (text), `revision`,
@@ -89,7 +87,7 @@ def collect(
 
     def rows() -> Iterator[Row[Passage]]:
         number = 0
-        for part in parts:
+        for part in settings.parts:
             for row in part_passages(part, files, short, commits):
                 if isinstance(row.record, Passage):
                     row = Row(row.file, row.line, Passage(str(number), row.record.title, row.record.text))
@@ -97,7 +95,7 @@ def collect(
                 number += isinstance(row.record, Passage) or part.rows_per_passage == 1
                 yield row
 
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         files.write_collection(rows())
         revisions = {"revisions": commits} if commits else {}
         return files.counts | {"short_passages": dict(short)} | revisions

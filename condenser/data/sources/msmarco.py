@@ -9,7 +9,7 @@ of queries without judgements. Source of the counts: microsoft.github.io/msmarco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import field_validator, model_validator
 
 from condenser.data.archives import extract_tar_members, tar_members
-from condenser.data.canonical import CanonicalFiles, IdSet
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
@@ -68,6 +68,9 @@ class Settings(JudgedTexts):
     `unjudged` is the name of the set of the official train queries without a judgement.
     """
 
+    MORE_SPLITS = True
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
+
     AFTER_COLLECTING = ("triples", "unjudged")
     # TREC DL 2019: binary measures count a passage from this grade on
     LEAST_GRADES: ClassVar[dict[str, int]] = {"dl19": 2}
@@ -113,18 +116,7 @@ def make_examples(raw: Mapping[str, Path], *files: Path, **choices: Any) -> dict
     return make_triple_examples(raw[TRIPLES], *files, **choices, official_rows=NUM_TRIPLES)
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    titles: str,
-    train_split: str,
-    eval_split: str,
-    bad_rows: str,
-    other_eval_splits: Sequence[str] = (),
-    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files into `folder`; gives the counts.
 
     With `titles` "rocketqa" passages and titles come from RocketQA's archive (Tevatron), row for row
@@ -132,16 +124,16 @@ def collect(
 
     Raises:
         ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
-            official one (`official_rows`).
+            official one (`OFFICIAL_ROWS`).
     """
-    splits = (train_split, eval_split, *other_eval_splits)
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    splits = settings.splits
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         counts: dict[str, Any] = {}
-        if titles == "rocketqa":
+        if settings.titles == "rocketqa":
             member, collection = "para.txt", _titled_rows(raw[TITLED], files, counts)
         else:
             member, collection = "collection.tsv", _plain_rows(raw[ARCHIVE], files)
-        files.write_collection(collection, num_rows=official_rows[member])
+        files.write_collection(collection, num_rows=settings.OFFICIAL_ROWS[member])
         names = [name for split in splits for name in SPLITS[split]]
         in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
         paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)
@@ -151,7 +143,7 @@ def collect(
             [((split,), files.rows(paths[SPLITS[split][0]], tsv_query)) for split in splits],
         )
         counts |= files.counts
-        check_official_rows(counts["files"], [member, *names], official_rows)
+        check_official_rows(counts["files"], [member, *names], settings.OFFICIAL_ROWS)
     return counts
 
 
@@ -171,7 +163,7 @@ def collect_unjudged(
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         paths = extract_tar_members(raw[ARCHIVE], SPLITS["train"], files.scratch)
         of_queries, of_qrels = SPLITS["train"]
-        judged = IdSet()
+        judged = set[str]()
         for row in files.rows(paths[of_qrels], trec_qrel):
             files.tally(row.file)["rows"] += 1
             if isinstance(row.record, Qrel):

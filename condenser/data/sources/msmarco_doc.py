@@ -8,9 +8,9 @@ Source of the form and of the counts: microsoft.github.io/msmarco; of the experi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
@@ -40,6 +40,9 @@ OFFICIAL_ROWS = {
 class Settings(PartlyJudgedTexts):
     """MS MARCO's documents; a split that is null is not read."""
 
+    MORE_SPLITS = True
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
+
     train_split: Literal["train", "dev"] | None = None
     eval_split: Literal["dev", "dl19"] | None = None
 
@@ -55,17 +58,7 @@ class Settings(PartlyJudgedTexts):
         return [DOCUMENTS, *(name for split in self.splits for name in SPLITS[split])]
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    train_split: str | None,
-    eval_split: str | None,
-    bad_rows: str,
-    other_eval_splits: Sequence[str] = (),
-    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the documents as a collection with their titles, queries and judgements; gives the counts.
 
     A document whose body is empty is left out, and counted as `without_text`. Where queries are read, its
@@ -74,13 +67,13 @@ def collect(
 
     Raises:
         ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
-            official one (`official_rows`).
+            official one (`OFFICIAL_ROWS`).
     """
-    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    splits = settings.splits
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         empty: set[str] = set()
         documents = _documents(raw[DOCUMENTS], files, empty, titles_as_texts=bool(splits))
-        files.write_collection(documents, num_rows=official_rows[DOCUMENTS])
+        files.write_collection(documents, num_rows=settings.OFFICIAL_ROWS[DOCUMENTS])
         paths = {split: [raw[name] for name in SPLITS[split]] for split in splits}
         files.write_splits(
             {split: _judgements(qrels, files, empty) for split, (_, qrels) in paths.items()},
@@ -88,7 +81,7 @@ def collect(
         )
         counts = files.counts
         read = [DOCUMENTS, *(path.name for of_split in paths.values() for path in of_split)]
-        check_official_rows(counts["files"], read, official_rows)
+        check_official_rows(counts["files"], read, settings.OFFICIAL_ROWS)
     return counts
 
 

@@ -7,7 +7,7 @@ Source: Kiros et al. 2015 (skip-thoughts), whose corpus it is; Logeswaran and Le
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -35,9 +35,7 @@ class Settings(Sentences):
         return files_of(self.parts)
 
 
-def collect(
-    folder: Path, raw: Mapping[str, Path], *, parts: Sequence[Part], train_split: str, bad_rows: str, **_: Any
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the pairs of all parts into `folder`; gives the counts, with the commits of parts on the hub.
 
     A row that is no sentence has no neighbours.
@@ -49,7 +47,7 @@ def collect(
 
     def pairs() -> Iterator[Row[Item]]:
         number = 0  # ids count the pairs, as lines of several files are alike
-        for part in parts:
+        for part in settings.parts:
             before: str | None = None
             for row in part_passages(part, files, short, commits):
                 sentence = row.record.text if isinstance(row.record, Passage) else None
@@ -60,6 +58,6 @@ def collect(
                     yield Row(row.file, number, Item("", (before, row.record.text)))
                 before = sentence
 
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_items({train_split: pairs()})
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        files.write_items({settings.train_split: pairs()})
         return files.counts | ({"revisions": commits} if commits else {})

@@ -34,16 +34,14 @@ class Settings(Sentences):
         return [FILE]
 
 
-def collect(
-    folder: Path, raw: Mapping[str, Path], *, train_split: str, bad_rows: str, **_: Any
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the pairs of the train split into `folder`, with the numbers of `LABELS`; gives the counts.
 
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or the split is empty.
     """
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_items({train_split: _rows_of(raw[FILE], files, train_split)})
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        files.write_items({settings.train_split: _rows_of(raw[FILE], files, settings.train_split)})
         return files.counts
 
 

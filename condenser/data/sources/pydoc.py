@@ -68,21 +68,7 @@ class Settings(JudgedTexts):
         return list(self.packages)
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    packages: Sequence[str],
-    query_words: Sequence[int],
-    passage_words: Sequence[int],
-    eval_queries: int,
-    train_queries: int,
-    held_out: str,
-    train_split: str,
-    eval_split: str,
-    bad_rows: str,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the docstrings of `packages` as a collection with judged queries; gives the counts.
 
     A summary of `query_words` (shortest, longest) words with a body of at least `passage_words[0]`
@@ -97,19 +83,20 @@ def collect(
         ValueError: a package is not installed, or too few docstrings remain.
     """
     left_out: Counter[str] = Counter()
-    docstrings = docstrings_of(packages, left_out)
-    pairs = choose_pairs(docstrings, left_out, query_words=query_words, passage_words=passage_words)
+    docstrings = docstrings_of(settings.packages, left_out)
+    words = {"query_words": settings.query_words, "passage_words": settings.passage_words}
+    pairs = choose_pairs(docstrings, left_out, **words)
     train, evaluation, unused = split_places(
         [pair.place for pair in pairs],
-        num_eval=eval_queries,
-        num_train=train_queries,
-        held_out=held_out == "rest",
+        num_eval=settings.eval_queries,
+        num_train=settings.train_queries,
+        held_out=settings.held_out == "rest",
     )
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         passages = (row_of(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
         files.write_collection(passages, num_rows=len(pairs))
         qrels, queries = {}, []
-        for split, places in ((train_split, train), (eval_split, evaluation)):
+        for split, places in ((settings.train_split, train), (settings.eval_split, evaluation)):
             of_split = [pair for pair in pairs if pair.place in places]
             qrels[split] = [row_of(pair, Qrel(_query_id(pair), pair.place, 1)) for pair in of_split]
             queries.append(
@@ -118,14 +105,15 @@ def collect(
         files.write_splits(qrels, queries)
         counts = files.counts
     del counts["files"]  # one entry for each of some thousand source files says nothing
-    words = sum(len(pair.body.split()) for pair in pairs), sum(len(pair.summary.split()) for pair in pairs)
+    of_passages = sum(len(pair.body.split()) for pair in pairs)
+    of_queries = sum(len(pair.summary.split()) for pair in pairs)
     return counts | {
         "docstrings": len(docstrings),
         "left_out": dict(sorted(left_out.items())),
         "queries_set_aside": len(unused),
-        "mean_passage_words": round(words[0] / len(pairs), 1),
-        "mean_query_words": round(words[1] / len(pairs), 1),
-        "packages": versions_of(packages),
+        "mean_passage_words": round(of_passages / len(pairs), 1),
+        "mean_query_words": round(of_queries / len(pairs), 1),
+        "packages": versions_of(settings.packages),
     }
 
 

@@ -29,15 +29,7 @@ class Settings(Texts):
         return list(self.packages)
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    packages: Sequence[str],
-    least_words: int,
-    bad_rows: str,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the bodies of the docstrings of `packages` as a collection; gives the counts.
 
     Bodies of fewer than `least_words` words are left out; of equal bodies the first is taken.
@@ -46,9 +38,9 @@ def collect(
         ValueError: a package is not installed, or no docstring remains.
     """
     left_out: Counter[str] = Counter()
-    docstrings = docstrings_of(packages, left_out)
-    documents = choose_documents(docstrings, left_out, least_words=least_words)
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    docstrings = docstrings_of(settings.packages, left_out)
+    documents = choose_documents(docstrings, left_out, least_words=settings.least_words)
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         rows = (row_of(document, Passage(document.place, "", document.body)) for document in documents)
         files.write_collection(rows, num_rows=len(documents))
         counts = files.counts
@@ -58,7 +50,7 @@ def collect(
         "docstrings": len(docstrings),
         "left_out": dict(sorted(left_out.items())),
         "mean_document_words": round(words / len(documents), 1),
-        "packages": versions_of(packages),
+        "packages": versions_of(settings.packages),
     }
 
 

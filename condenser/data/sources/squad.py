@@ -15,7 +15,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -41,6 +41,8 @@ class Settings(PartlyJudgedTexts):
     With `one_file: dev` both splits come from `dev-v1.1.json`: the questions of `held_out_articles` articles,
     drawn by `held_out_seed`, are for evaluation, those of the other articles for training.
     """
+
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
     path: HomePath | None = None
     one_file: Name | None = None
@@ -85,20 +87,7 @@ def _file_names(settings: Any) -> list[str]:
     return [f"{name}-v1.1.json" for name in names]
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str | None,
-    train_split: str | None,
-    eval_split: str | None,
-    one_file: str | None,
-    held_out_articles: int | None,
-    held_out_seed: int,
-    bad_rows: str,
-    official_rows: Mapping[str, tuple[int, int]] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files of those in `path`, or of the official ones, into `folder`; gives the counts.
 
     A passage is known by its file, article and paragraph, counted from 0: `dev-3-0`.
@@ -107,25 +96,24 @@ def collect(
         ValueError: a file is not JSON of this form, a paragraph or question does not fit (with `bad_rows`
             "strict"), there are not so many articles, or an official file has other numbers of rows.
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
+    splits = settings.splits
     rows = _ReadRows([], {split: [] for split in splits}, {split: [] for split in splits})
-    for name in [one_file] if one_file else splits:
+    for name in [settings.one_file] if settings.one_file else splits:
         official = f"{name}-v1.1.json"
-        file = plain_or_packed(Path(path, official)) if path else raw[official]
+        file = plain_or_packed(Path(settings.path, official)) if settings.path else raw[official]
         articles = _articles(file)
         of_articles = dict.fromkeys(range(len(articles)), name)
-        if one_file and train_split and eval_split and held_out_articles:
-            held_out = held_out_places(file, articles, count=held_out_articles, seed=held_out_seed)
-            of_articles = {
-                number: eval_split if number in held_out else train_split for number in of_articles
-            }
+        count, train, evaluation = settings.held_out_articles, settings.train_split, settings.eval_split
+        if settings.one_file and train and evaluation and count:
+            held_out = held_out_places(file, articles, count=count, seed=settings.held_out_seed)
+            of_articles = {number: evaluation if number in held_out else train for number in of_articles}
         for number, article in enumerate(articles):
             _read_article(file, name, number, article, of_articles[number], rows)
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         files.write_collection(rows.passages, num_rows=len(rows.passages))
         files.write_splits(rows.qrels, [((split,), queries) for split, queries in rows.queries.items()])
         for index, what in enumerate(("paragraphs", "questions")):
-            numbers = {f"{name} {what}": official[index] for name, official in official_rows.items()}
+            numbers = {f"{name} {what}": official[index] for name, official in settings.OFFICIAL_ROWS.items()}
             check_official_rows(files.counts["files"], [f"{name} {what}" for name in raw], numbers)
         return files.counts
 

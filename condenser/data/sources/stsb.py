@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -31,6 +31,8 @@ Split = Literal["train", "dev", "test"]
 
 class Settings(Sentences):
     """The official file, or the folder of the user's files."""
+
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
     TASK = "similarity"
 
@@ -54,44 +56,35 @@ def _csv_file(folder: str, split: str) -> Path:
     return plain_or_packed(Path(folder, f"stsb-en-{split}.csv"))
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str | None,
-    train_split: str,
-    eval_split: str | None,
-    bad_rows: str,
-    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the pairs of the splits into `folder`; gives the counts.
 
     `official` among them is the name that the test split of the official file has in tables.
 
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), a split is empty, or the official file has
-            another number of rows than the official one (`official_rows`).
+            another number of rows than the official one (`OFFICIAL_ROWS`).
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        if path is not None:
-            files.write_items({split: files.rows(_csv_file(path, split), _csv_pair) for split in splits})
+    splits = settings.splits
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        if settings.path is not None:
+            rows = {split: _csv_file(settings.path, split) for split in splits}
+            files.write_items({split: files.rows(file, _csv_pair) for split, file in rows.items()})
             return files.counts
-        of_split: dict[str, list[Row[Item]]] = {split: [] for split in official_rows}
-        for split, row in _official_rows(raw[FILE], files, official_rows):
+        of_split: dict[str, list[Row[Item]]] = {split: [] for split in settings.OFFICIAL_ROWS}
+        for split, row in _official_rows(raw[FILE], files, settings.OFFICIAL_ROWS):
             of_split[split].append(row)
-        for split, num_rows in official_rows.items():
+        for split, num_rows in settings.OFFICIAL_ROWS.items():
             if len(of_split[split]) != num_rows:
                 raise ValueError(
                     f"{raw[FILE]}: expected the official {num_rows:,} rows of the split {split}, got "
                     f"{len(of_split[split]):,}. Delete the download and fetch it again; if that does not "
                     "help, the file has been changed."
                 )
-        for split in official_rows.keys() - set(splits):
+        for split in settings.OFFICIAL_ROWS.keys() - set(splits):
             files.tally(raw[FILE]).update(rows=len(of_split[split]), of_other_splits=len(of_split[split]))
         files.write_items({split: of_split[split] for split in splits})
-        return files.counts | ({"official": "STS benchmark"} if eval_split == "test" else {})
+        return files.counts | ({"official": "STS benchmark"} if settings.eval_split == "test" else {})
 
 
 def _official_rows(

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,8 @@ from condenser.settings import HomePath, PartlyJudgedTexts
 class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
+    MORE_SPLITS = True
+
     path: HomePath
 
     def local_files(self) -> list[Path]:
@@ -38,28 +40,18 @@ class Settings(PartlyJudgedTexts):
         return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str | Path,
-    train_split: str | None,
-    eval_split: str | None,
-    bad_rows: str,
-    other_eval_splits: Sequence[str] = (),
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files of the folder `path` into `folder`; gives the counts.
 
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
+    splits = settings.splits
 
     def file(name: str) -> Path:
-        return plain_or_packed(Path(path, name))
+        return plain_or_packed(Path(settings.path, name))
 
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         collection = file("collection.tsv")
         with open_unpacked(collection) as stream:
             lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=Counter())

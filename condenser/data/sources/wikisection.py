@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,8 @@ Split = Literal["train", "validation", "test"]
 
 class Settings(Sentences):
     """The official archive, or the folder of the user's file and how that is split."""
+
+    OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
     TASK = "triplets"
 
@@ -60,41 +62,30 @@ class Settings(Sentences):
         return [Path(self.path, TRIPLETS)] if self.path else []
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str | None,
-    train_split: str,
-    eval_split: str | None,
-    validation_share: float,
-    test_share: float,
-    split_seed: int,
-    bad_rows: str,
-    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the triplets of the splits into `folder`; gives the counts.
 
     `official` among them is the name that the test split of the official archive has in tables.
 
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), a split is empty, or an official file has
-            another number of rows than the official one (`official_rows`).
+            another number of rows than the official one (`OFFICIAL_ROWS`).
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        if path is not None:
-            shares = {"validation": validation_share, "test": test_share}
-            of_split = _split_by_article(Path(path, TRIPLETS), files, shares, seed=split_seed)
+    splits = settings.splits
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        if settings.path is not None:
+            shares = {"validation": settings.validation_share, "test": settings.test_share}
+            triplets = Path(settings.path, TRIPLETS)
+            of_split = _split_by_article(triplets, files, shares, seed=settings.split_seed)
             for split in of_split.keys() - set(splits):
                 rows = of_split[split]
-                files.tally(Path(path, TRIPLETS)).update(rows=len(rows), of_other_splits=len(rows))
+                files.tally(triplets).update(rows=len(rows), of_other_splits=len(rows))
             files.write_items({split: of_split[split] for split in splits})
             return files.counts
         files.write_items({split: _member_rows(raw[ARCHIVE], f"{split}.csv", files) for split in splits})
-        check_official_rows(files.counts["files"], [f"{split}.csv" for split in splits], official_rows)
-        return files.counts | ({"official": "Wikipedia sections"} if eval_split == "test" else {})
+        members = [f"{split}.csv" for split in splits]
+        check_official_rows(files.counts["files"], members, settings.OFFICIAL_ROWS)
+        return files.counts | ({"official": "Wikipedia sections"} if settings.eval_split == "test" else {})
 
 
 def split_of_article(article: str, shares: Mapping[str, float], *, seed: int) -> str:

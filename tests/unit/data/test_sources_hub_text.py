@@ -14,6 +14,7 @@ from bad_rows import refuse_and_skip, rejected_rows
 
 from condenser.data.records import Passage, read_doc_ids, read_items, read_passages
 from condenser.data.sources import hub_text
+from condenser.settings import partly
 from configs import sources
 
 PARAGRAPHS = "First paragraph here.\nIts second line.\n\nNotes\n\nThird one follows."
@@ -284,6 +285,7 @@ def test_texts_of_the_hub_are_recorded_with_their_commit(
     monkeypatch.setattr(datasets, "load_dataset_builder", of_hub)
     (tmp_path / "out").mkdir()
     parts = [hub_text.Part(id="someone/texts", revision="main")]
-    counts = hub_text.collect(tmp_path / "out", {}, parts=parts, bad_rows="strict")
+    settings = partly(hub_text.Settings, {"parts": parts, "bad_rows": "strict"})
+    counts = hub_text.collect(tmp_path / "out", {}, settings)
     assert counts["revisions"] == {"someone/texts": "0123abcd"}
     assert len((tmp_path / "out" / "collection.jsonl").read_text().splitlines()) == 2

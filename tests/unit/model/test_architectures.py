@@ -21,9 +21,9 @@ from condenser.encoders import ModernBertConfig, encoder_config, read_encoder_co
 from condenser.model import attention as attention_module
 from condenser.model import operations
 from condenser.model.backbone import backbone_from
-from condenser.model.backbone_folder import empty_backbone, load_backbone
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.encoder import ACTIVATIONS
+from condenser.model.folder import empty_backbone, load_backbone
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows

@@ -17,8 +17,7 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertForPreTr
 from condenser.files import sha256_file
 from condenser.model import backbone_sources
 from condenser.model.backbone import new_backbone
-from condenser.model.backbone_folder import load_backbone, save_backbone
-from condenser.model.checkpoint import read_checkpoint
+from condenser.model.folder import load_backbone, read_checkpoint, save_backbone
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever, UntiedEncoders
 from condenser.model.text_vector import VECTOR_FILES

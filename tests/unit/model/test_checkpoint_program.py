@@ -8,7 +8,7 @@ from job_files import do
 
 from condenser.data.records import Passage, write_passages
 from condenser.files import read_json, sha256_file
-from condenser.model.backbone_folder import load_backbone
+from condenser.model.folder import load_backbone
 from condenser.model.text_vector import VECTOR_FILES
 
 ABSENT = {

@@ -18,7 +18,7 @@ from torch import nn
 from transformers import BertConfig, BertForMaskedLM
 
 from condenser.files import sha256_file
-from condenser.model.backbone_folder import load_backbone
+from condenser.model.folder import load_backbone
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.objectives import checkpoint
 

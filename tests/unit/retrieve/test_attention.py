@@ -14,7 +14,7 @@ from small_trainings import sharpen
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.backbone import new_backbone
-from condenser.model.backbone_folder import load_backbone
+from condenser.model.folder import load_backbone
 from condenser.model.text_vector import TextVector
 from condenser.retrieve.attention import cls_attention_entropies, write_attention_entropies
 
