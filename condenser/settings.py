@@ -90,6 +90,8 @@ class Block(BaseModel):
     if not TYPE_CHECKING:  # a type checker knows the keys
 
         def __getattr__(self, name: str) -> Any:
+            if hasattr(type(self), name):  # a property, which lacks another key
+                return super().__getattribute__(name)
             given = ", ".join(vars(self)) or "none"
             raise MissingKey(f"{type(self).__module__}: expected the key {name}, got {given}.")
 

@@ -114,11 +114,11 @@ PICKLES = ["pickle", "torch.save", "torch.load", "allow_pickle=True", "shelve", 
 
 def test_no_pickle_is_written_or_read(root: Path) -> None:
     """But for the tensors of a checkpoint, by PyTorch's reader that makes nothing else."""
-    checkpoint = root / "condenser" / "model" / "checkpoint.py"
-    for file in {*package_files(root), *(root / "workflow_scripts").glob("*.py")} - {checkpoint}:
+    weights = root / "condenser" / "model" / "weights.py"
+    for file in {*package_files(root), *(root / "workflow_scripts").glob("*.py")} - {weights}:
         assert not [call for call in calls(file) if any(one in call for one in PICKLES)], file
         assert not imports(tree_of(file)) & {*PICKLES}, file
-    loads = [call for call in calls(checkpoint) if call.startswith("torch.load")]
+    loads = [call for call in calls(weights) if call.startswith("torch.load")]
     assert loads == ["torch.load(file, map_location='cpu', weights_only=True)"]
 
 
