@@ -194,7 +194,7 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: 
     """Fine-tuned by `train`, encoded by `encode` and `encode_queries`, all of them or those of a subset."""
     files = prepare(tmp_path, dropout=0.1)
     recipe = {
-        **{key: value for key, value in RETRIEVER.items() if key != "soup"},
+        **RETRIEVER,
         **{"tied": False, "drop_last": False, "validation": None, **OPTIMISER},
     }
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
