@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -32,6 +32,35 @@ Layers = Annotated[int, Field(ge=1, le=1000)]
 Probability = Annotated[float, Field(ge=0, le=0.99)]
 Activation = Literal["gelu", "gelu_new", "relu"]
 Names = Mapping[str, str]
+
+
+class Layout(NamedTuple):
+    """What architectures do differently, by their settings.
+
+    Attributes:
+        word_size: the width of the word embeddings; a layer projects them to `hidden_size`.
+        first_position: of a text's first token.
+        num_buckets: of relative positions in attention; 0: none.
+        has_segments: whether the second text of a pair has token type 1.
+        head_act: the activation in the masked language model's head.
+        head_bias: whether the first linear layer of that head, and of a cross-encoder's layers, has a bias.
+        layer_norm_bias: whether LayerNorms have a bias.
+        attention_output_dropout: the dropout probability after attention.
+        scorer_act: the activation in a cross-encoder's layer for scores.
+        scorer_dropouts: dropout probabilities of a cross-encoder: of [CLS], and after the first layer for
+            scores.
+    """
+
+    word_size: int
+    head_act: Activation
+    attention_output_dropout: float
+    scorer_dropouts: tuple[float, float]
+    first_position: int = 0
+    num_buckets: int = 0
+    has_segments: bool = False
+    head_bias: bool = True
+    layer_norm_bias: bool = True
+    scorer_act: str = "tanh"
 
 
 class EncoderConfig(BaseModel):
@@ -85,60 +114,24 @@ class EncoderConfig(BaseModel):
             raise ValueError(f"pad_token_id {self.pad_token_id} is not below vocab_size {self.vocab_size}")
         return self
 
+    def differences(self) -> dict[str, Any]:
+        """What `layout` has otherwise than BERT's family by default."""
+        return {}
+
     @property
-    def first_position(self) -> int:
-        """The position of a text's first token."""
-        return 0
+    def layout(self) -> Layout:
+        """How the encoder is put together."""
+        dropout = self.hidden_dropout_prob
+        family: dict[str, Any] = {
+            **{"word_size": self.hidden_size, "head_act": self.hidden_act},
+            **{"attention_output_dropout": dropout, "scorer_dropouts": (dropout, dropout)},
+        }
+        return Layout(**(family | self.differences()))
 
     @property
     def num_positions(self) -> int:
         """Tokens of the longest text, with specials."""
-        return self.max_position_embeddings - self.first_position
-
-    @property
-    def word_size(self) -> int:
-        """The width of the word embeddings."""
-        return self.hidden_size
-
-    @property
-    def num_buckets(self) -> int:
-        """The number of buckets of relative positions in attention; 0: none."""
-        return 0
-
-    @property
-    def head_act(self) -> Activation:
-        """The activation in the masked language model's head."""
-        return self.hidden_act
-
-    @property
-    def head_bias(self) -> bool:
-        """Whether the first linear layer of that head, and of a cross-encoder's layers, has a bias."""
-        return True
-
-    @property
-    def layer_norm_bias(self) -> bool:
-        """Whether LayerNorms have a bias."""
-        return True
-
-    @property
-    def scorer_act(self) -> str:
-        """The activation in a cross-encoder's layer for scores."""
-        return "tanh"
-
-    @property
-    def attention_output_dropout(self) -> float:
-        """The dropout probability after attention."""
-        return self.hidden_dropout_prob
-
-    @property
-    def scorer_dropouts(self) -> tuple[float, float]:
-        """Dropout probabilities of a cross-encoder: of [CLS], and after the first layer for scores."""
-        return self.hidden_dropout_prob, self.hidden_dropout_prob
-
-    @property
-    def has_segments(self) -> bool:
-        """Whether the second text of a pair has token type 1."""
-        return False
+        return self.max_position_embeddings - self.layout.first_position
 
     def with_dropout(self, probability: float) -> EncoderConfig:
         """A copy in which every dropout has this probability."""
@@ -171,15 +164,11 @@ class BertConfig(EncoderConfig):
     decoder = "cls.predictions.decoder"
     scorer: ClassVar[Names] = {"dense": "bert.pooler.dense", "out": "classifier"}
 
-    @property
-    def has_segments(self) -> bool:
-        """BERT's pre-training has two segments."""
-        return self.type_vocab_size > 1
-
-    @property
-    def scorer_dropouts(self) -> tuple[float, float]:
-        """No dropout before BERT's pooler."""
-        return 0.0, self.hidden_dropout_prob
+    def differences(self) -> dict[str, Any]:
+        return {  # its pre-training has two segments; no dropout before its pooler
+            "has_segments": self.type_vocab_size > 1,
+            "scorer_dropouts": (0.0, self.hidden_dropout_prob),
+        }
 
 
 class RobertaConfig(EncoderConfig):
@@ -193,15 +182,12 @@ class RobertaConfig(EncoderConfig):
         "bias": "lm_head.bias",
     }
     decoder = "lm_head.decoder"
-    head_act: ClassVar[Activation] = "gelu"  # fixed in transformers
 
     vocab_size: Size = 50265
     pad_token_id: Annotated[int, Field(ge=0)] = 1
 
-    @property
-    def first_position(self) -> int:
-        """The position after that of padding."""
-        return self.pad_token_id + 1
+    def differences(self) -> dict[str, Any]:
+        return {"head_act": "gelu", "first_position": self.pad_token_id + 1}  # gelu is fixed in transformers
 
 
 class XlmRobertaConfig(RobertaConfig):
@@ -224,23 +210,17 @@ class ElectraConfig(EncoderConfig):
     }
     decoder = "generator_lm_head"
     has_pooler = False
-    head_act: ClassVar[Activation] = "gelu"  # these two are fixed in transformers
-    scorer_act: ClassVar[str] = "gelu"
 
     embedding_size: Size = 128
     hidden_size: Size = 256
     num_attention_heads: Size = 4
     intermediate_size: Size = 1024
 
-    @property
-    def word_size(self) -> int:
-        """The width of all embeddings; a layer projects them to `hidden_size`."""
-        return self.embedding_size
-
-    @property
-    def has_segments(self) -> bool:
-        """As in BERT."""
-        return self.type_vocab_size > 1
+    def differences(self) -> dict[str, Any]:
+        return {
+            **{"head_act": "gelu", "scorer_act": "gelu"},  # both are fixed in transformers
+            **{"word_size": self.embedding_size, "has_segments": self.type_vocab_size > 1},
+        }
 
 
 class DistilBertConfig(EncoderConfig):
@@ -267,8 +247,6 @@ class DistilBertConfig(EncoderConfig):
     decoder = "vocab_projector"
     scorer: ClassVar[Names] = {"dense": "pre_classifier", "out": "classifier"}
     has_pooler = False
-    attention_output_dropout: ClassVar[float] = 0.0
-    scorer_act: ClassVar[str] = "relu"  # fixed in transformers
 
     hidden_size: Size = Field(768, alias="dim")
     num_hidden_layers: Layers = Field(6, alias="n_layers")
@@ -281,10 +259,11 @@ class DistilBertConfig(EncoderConfig):
     attention_probs_dropout_prob: Probability = Field(0.1, alias="attention_dropout")
     seq_classif_dropout: Probability = 0.2
 
-    @property
-    def scorer_dropouts(self) -> tuple[float, float]:
-        """The architecture has its own setting."""
-        return 0.0, self.seq_classif_dropout
+    def differences(self) -> dict[str, Any]:
+        return {
+            **{"attention_output_dropout": 0.0, "scorer_act": "relu"},  # both are fixed in transformers
+            "scorer_dropouts": (0.0, self.seq_classif_dropout),
+        }
 
 
 class MPNetConfig(EncoderConfig):
@@ -301,22 +280,17 @@ class MPNetConfig(EncoderConfig):
     }
     head: ClassVar[Names] = RobertaConfig.head
     decoder = "lm_head.decoder"
-    head_act: ClassVar[Activation] = "gelu"  # fixed in transformers
 
     vocab_size: Size = 30527
     type_vocab_size: Literal[0] = Field(0, exclude=True)
     relative_attention_num_buckets: Literal[32] = 32  # transformers computes with no other number
     pad_token_id: Literal[1] = 1  # likewise
 
-    @property
-    def first_position(self) -> int:
-        """The position after that of padding, as in RoBERTa."""
-        return self.pad_token_id + 1
-
-    @property
-    def num_buckets(self) -> int:
-        """MPNet's number of buckets."""
-        return self.relative_attention_num_buckets
+    def differences(self) -> dict[str, Any]:
+        return {
+            **{"head_act": "gelu", "first_position": self.pad_token_id + 1},  # as RoBERTa's
+            "num_buckets": self.relative_attention_num_buckets,
+        }
 
 
 class Rotation(BaseModel):
@@ -408,30 +382,12 @@ class ModernBertConfig(EncoderConfig):
             )
         return self
 
-    @property
-    def head_act(self) -> Activation:
-        """The architecture has its own setting."""
-        return self.classifier_activation
-
-    @property
-    def head_bias(self) -> bool:
-        """The architecture has its own setting."""
-        return self.classifier_bias
-
-    @property
-    def layer_norm_bias(self) -> bool:
-        """The architecture has its own setting."""
-        return self.norm_bias
-
-    @property
-    def scorer_act(self) -> str:
-        """As in the head: the scorer has the same kind of layer."""
-        return self.classifier_activation
-
-    @property
-    def scorer_dropouts(self) -> tuple[float, float]:
-        """The architecture has its own setting."""
-        return 0.0, self.classifier_dropout
+    def differences(self) -> dict[str, Any]:
+        activation = self.classifier_activation
+        return {
+            **{"head_act": activation, "scorer_act": activation, "head_bias": self.classifier_bias},
+            **{"layer_norm_bias": self.norm_bias, "scorer_dropouts": (0.0, self.classifier_dropout)},
+        }
 
     def our_name(self, name: str) -> str:
         """In our modules the norm after the last layer is a part of that layer."""

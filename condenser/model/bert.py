@@ -34,8 +34,8 @@ class Bert(Encoder):
         super().__init__()
         self.config = config
         self.embeddings = Embeddings(config)
-        if config.word_size != config.hidden_size:
-            self.embeddings_project = nn.Linear(config.word_size, config.hidden_size)
+        if config.layout.word_size != config.hidden_size:
+            self.embeddings_project = nn.Linear(config.layout.word_size, config.hidden_size)
         self.encoder = Layers(config)
         self.pooler = Pooler(config).requires_grad_(False) if config.has_pooler else None
 
@@ -64,13 +64,13 @@ class Embeddings(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        dim = config.word_size
+        dim = config.layout.word_size
         self.word_embeddings = nn.Embedding(config.vocab_size, dim, padding_idx=config.pad_token_id)
         self.position_embeddings = nn.Embedding(config.max_position_embeddings, dim)
         if config.type_vocab_size:
             self.token_type_embeddings = nn.Embedding(config.type_vocab_size, dim)
         self.LayerNorm = nn.LayerNorm(dim, eps=config.layer_norm_eps)
-        self._dropout, self._first_position = config.hidden_dropout_prob, config.first_position
+        self._dropout, self._first_position = config.hidden_dropout_prob, config.layout.first_position
 
     def forward(self, rows: Rows) -> Float[Tensor, "token size"]:
         """The state of each token."""
@@ -89,8 +89,8 @@ class Layers(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.relative_bias = None
-        if config.num_buckets:
-            self.relative_attention_bias = nn.Embedding(config.num_buckets, config.num_attention_heads)
+        if config.layout.num_buckets:
+            self.relative_attention_bias = nn.Embedding(config.layout.num_buckets, config.num_attention_heads)
             self.relative_bias = RelativeBias(self.relative_attention_bias)
         self.layer = nn.ModuleList(Layer(config, self.relative_bias) for _ in range(config.num_hidden_layers))
 
@@ -144,7 +144,7 @@ class Attention(nn.Module):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.self = SelfAttention(config)
-        self.output = Output(config, config.hidden_size, config.attention_output_dropout)
+        self.output = Output(config, config.hidden_size, config.layout.attention_output_dropout)
 
 
 class SelfAttention(nn.Module):

@@ -69,7 +69,7 @@ class CrossEncoder(nn.Module):
             copy_tokenizer(tokenizer_folder, partial)
             # a tokenizer without a model's class gives no token types unless it is told to
             told = partial / "tokenizer_config.json"
-            types = ["token_type_ids"] if config.has_segments else []
+            types = ["token_type_ids"] if config.layout.has_segments else []
             names = ["input_ids", *types, "attention_mask"]
             write_json(told, {**(read_json(told) if told.is_file() else {}), "model_input_names": names})
 
@@ -103,12 +103,15 @@ class Scorer(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        dim = config.hidden_size
-        self.dense = nn.Linear(dim, dim, bias=config.head_bias)
+        dim, layout = config.hidden_size, config.layout
+        self.dense = nn.Linear(dim, dim, bias=layout.head_bias)
         if "norm" in config.scorer:
-            self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps, bias=config.layer_norm_bias)
+            self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps, bias=layout.layer_norm_bias)
         self.out = nn.Linear(dim, 1)
-        self._activation, self._dropouts = ACTIVATIONS[config.scorer_act], config.scorer_dropouts
+        self._activation, self._dropouts = (
+            ACTIVATIONS[config.layout.scorer_act],
+            config.layout.scorer_dropouts,
+        )
 
     def forward(self, first: Float[Tensor, "row dim"]) -> Float[Tensor, "row 1"]:
         """The score of each row, of its [CLS]."""

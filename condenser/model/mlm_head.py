@@ -52,10 +52,10 @@ class Transform(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.word_size, bias=config.head_bias)
-        eps, bias = config.layer_norm_eps, config.layer_norm_bias
-        self.LayerNorm = nn.LayerNorm(config.word_size, eps=eps, bias=bias)
-        self._activation = ACTIVATIONS[config.head_act]
+        self.dense = nn.Linear(config.hidden_size, config.layout.word_size, bias=config.layout.head_bias)
+        eps, bias = config.layer_norm_eps, config.layout.layer_norm_bias
+        self.LayerNorm = nn.LayerNorm(config.layout.word_size, eps=eps, bias=bias)
+        self._activation = ACTIVATIONS[config.layout.head_act]
 
     def forward(self, states: Float[Tensor, "position dim"]) -> Float[Tensor, "position size"]:
         """What is compared with the words, as wide as their embeddings."""

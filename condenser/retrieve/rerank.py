@@ -129,7 +129,7 @@ class PairScorer:
         for batch in token_batches(block.lengths, batch_tokens=self.batch_tokens):
             of_batch = block.at(batch)
             ids, types = pack_pairs(texts.queries, texts.passages, of_batch, self.tokenizer)
-            token_types = types if self.model.encoder.config.has_segments else None
+            token_types = types if self.model.encoder.config.layout.has_segments else None
             with torch.inference_mode(), self.compute.autocast():
                 rows = Rows.of(ids, of_batch.lengths, token_types=token_types, device=device)
                 of_rows = self.model(rows.to(device))

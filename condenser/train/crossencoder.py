@@ -56,7 +56,7 @@ def crossencoder_training(
     passages_shards, queries_shards, examples, held_out = files.read()
     model = CrossEncoder.start(initial, seed=seed)
     config = model.encoder.config
-    num_positions, has_segments = config.num_positions, config.has_segments
+    num_positions, has_segments = config.num_positions, config.layout.has_segments
     longest = int(lengths.query) + int(lengths.passage) - 2 + tokenizer.num_separators  # they share a [CLS]
     if longest > num_positions:
         raise ValueError(

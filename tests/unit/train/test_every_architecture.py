@@ -108,7 +108,9 @@ def test_a_cross_encoder_scores_pairs_as_sentence_transformers_does(files: Files
         num_separators=tokenizer.num_separators,
     )
     ids, types = pack_pairs(queries, passages, windows, tokenizer)
-    rows = Rows.of(ids, windows.lengths, token_types=types if model.encoder.config.has_segments else None)
+    rows = Rows.of(
+        ids, windows.lengths, token_types=types if model.encoder.config.layout.has_segments else None
+    )
     with torch.inference_mode():
         scores = model(rows)[:, 0].numpy()
     library = TheirCrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
