@@ -34,9 +34,6 @@ OTHER_BYTES = "its bytes are not those that its rule wrote"
 STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""
 
-RUN_VARIABLE = "CONDENSER_RUN"
-"""Set by the workflow for its programs: the run, one start of Snakemake, as JSON (`environment.run`)."""
-
 
 class Manifest:
     """The manifest of a result that is being made.
@@ -150,8 +147,6 @@ class Manifest:
             "machine": platform.machine(),
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
-        if RUN_VARIABLE in os.environ:
-            record["run"] = json.loads(os.environ[RUN_VARIABLE])
         write_json(self._path, sealed(record))
 
     def _digests(self, paths: Sequence[Path]) -> dict[str, str]:

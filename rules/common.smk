@@ -36,11 +36,6 @@ WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 
-# The manifests name the run that made them. (Not called in the process of a cluster's job.)
-def name_this_run():
-    os.environ.update(environment.run(asked_results()))
-
-
 # held open until Snakemake ends
 try:
     FOLDER_LOCK = locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None

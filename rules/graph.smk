@@ -59,19 +59,6 @@ def growing(first):
     return lambda wildcards, attempt: first * attempt
 
 
-def behind_of(target):
-    """The jobs behind a result, by manifest: rule, and the manifests of what it needs; none of another file."""
-    try:
-        job = owner_of(target)
-        jobs = SPECS.jobs_behind(*job) if job else []
-        return {
-            manifest_of(*job): {"rule": job[0], "after": [manifest_of(*other) for other in SPECS.needs(*job)]}
-            for job in jobs
-        }
-    except (LookupError, ValueError, SystemExit):  # today's configuration has no such job
-        return {}
-
-
 def overlay_files():
     """The configuration files that the workflow was started with."""
     return [os.path.relpath(file) for file in workflow.config_settings.configfiles]
@@ -141,7 +128,6 @@ def state_of(dataset):
         manifest_of=manifest_of,
         benchmark_of=benchmark_of,
         could_be_made=could_be_made(dataset),
-        behind_of=behind_of,
     )
 
 

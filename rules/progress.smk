@@ -158,11 +158,6 @@ def asked_jobs():
     return asked or list(dag.targetjobs)
 
 
-def asked_results():
-    """The first file of each job that was asked for, or its name where it makes none."""
-    return sorted(str(job.output[0]) if job.output else job.rule.name for job in asked_jobs())
-
-
 def name_of_job(job):
     return " ".join([job.rule.name, *job.wildcards_dict.values()])
 

@@ -251,8 +251,6 @@ LAST_WORDS = "Interrupted again: not waiting for the running jobs. Start the sam
 # Where there is something to do, once Snakemake's own handlers of signals are set; in no dry run.
 onstart:
     take_signals()
-    if "name_this_run" in globals():  # rules/common.smk
-        name_this_run()
 
 
 # A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 from graphs import Graph
 from runs import TARGET
@@ -20,7 +18,6 @@ from snakemake.common.configfile import _load_configfile
 from snakemake.utils import update_config
 
 from condenser.job import do_job, read_job
-from condenser.pipeline import environment
 from condenser.settings import Settings
 
 READ = "settings_read.json"  # by rule, the settings that its jobs read
@@ -34,7 +31,7 @@ def make(
     jobs = graph.out_of_date(*asked_for)
     before = json.loads((folder / READ).read_text()) if (folder / READ).exists() else {}
     read = {rule: set(names) for rule, names in before.items()}
-    with graph.here(), mock.patch.dict(os.environ, environment.run(asked_for)):
+    with graph.here():
         for name in jobs:
             rule, _ = graph.job(name)
             job = read_job(graph.write_job(name))

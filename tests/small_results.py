@@ -149,7 +149,6 @@ def report_of(
     *,
     spec_of: Any = None,
     could_be_made: Sequence[Any] = (MISSING,),
-    behind_of: Any = lambda target: {},
 ) -> Report:
     """The report of `small`; all is up to date unless `spec_of` says otherwise."""
     specs = {}
@@ -167,6 +166,5 @@ def report_of(
         manifest_of=lambda rule, wildcards: specs[json.dumps([rule, wildcards])][0],
         benchmark_of=lambda rule, wildcards: None,
         could_be_made=could_be_made,
-        behind_of=behind_of,
     )
     return Report("small", *read_state(Path(state)), {"searchable": ["A"], "overlays": ["mine.yaml"]})

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from condenser.manifest import RUN_VARIABLE, STARTED_VARIABLE
+from condenser.manifest import STARTED_VARIABLE
 from condenser.program import CONTROLLER_VARIABLE
 
 SPEED = {
@@ -43,12 +40,3 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         CONTROLLER_VARIABLE: str(os.getpid()),
         STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
     }
-
-
-def run(asked: Sequence[str]) -> dict[str, str]:
-    """The variable by which manifests name the run that begins now: when, and what was asked for.
-
-    The jobs of a cluster have it where the scheduler passes the environment on. No result depends on it.
-    """
-    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return {RUN_VARIABLE: json.dumps({"started": started, "asked": list(asked)})}

@@ -8,7 +8,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,9 +15,8 @@ from typing import Any
 from condenser.evaluate.conclusion import conclusion
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Quality, loss_chart, quality_chart
-from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, last_run, needs_of, reached
 from condenser.report.queries import Limits, Ranking, by_query
-from condenser.report.state import Result, Run
+from condenser.report.state import Result
 
 _LEARNERS = ("system", "model", "expansion")
 _LONGEST_CURVE = 40  # points
@@ -31,7 +29,6 @@ class Report:
     Args:
         could_be_made: from `condenser.report.state`.
         damaged: manifests that cannot be read, in words.
-        run: the last one; None where no manifest names one.
         search: `searchable` and `overlays` of `condenser.evaluate.conclusion`.
     """
 
@@ -41,7 +38,6 @@ class Report:
         results: Sequence[Result],
         damaged: Sequence[str],
         could_be_made: Sequence[Mapping[str, Any]],
-        run: Run | None,
         search: Mapping[str, Sequence[str]],
     ) -> None:
         self.dataset, self.results, self._search = dataset, results, search
@@ -58,12 +54,11 @@ class Report:
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
         ]
         self._rankings = self._ranked()
-        self._needs = needs_of(results)
-        self._last_run = last_run(results, self._needs, run)
-        self._missing = self._last_run.missing if self._last_run else {}
-        # by manifest, those of missing results too
         self._rule = {result.manifest: result.rule for result in results}
-        self._rule |= {manifest: job.rule for manifest, job in self._missing.items()}
+        makers = {file: result.manifest for result in results for file in result.outputs}
+        self._needs = {
+            result.manifest: {makers[file] for file in result.inputs if file in makers} for result in results
+        }
 
     # ---- which files are read --------------------------------------------------------------------
 
@@ -231,7 +226,12 @@ class Report:
 
     def _rules_behind(self, results: Sequence[Result]) -> set[str]:
         """The rules of all results from which the given ones are made."""
-        return {self._rule[one] for one in reached([result.manifest for result in results], self._needs)}
+        found, waiting = set[Path](), [result.manifest for result in results]
+        while waiting:
+            new = self._needs[waiting.pop()] - found
+            found |= new
+            waiting += new
+        return {self._rule[one] for one in found}
 
     def curves(self) -> list[dict[str, Any]]:
         """The training loss of every training, the variants of one system or model in one chart."""
@@ -293,77 +293,19 @@ class Report:
             lines.append(_cost(rule, rules[rule]) | {"parts": [_cost(*one) for one in names.items()]})
         return {"rules": lines, "total": _cost("all", self.results)}
 
-    def _needs_of_rules(self) -> dict[str, list[str]]:
-        """The rules that each rule reads from, sorted; those of missing results too."""
-        needs: dict[str, set[str]] = {rule: set() for rule in self._rule.values()}
-        for manifest, rule in self._rule.items():
-            needs[rule] |= {self._rule[one] for one in self._made_from(manifest)} - {rule}
-        return {rule: sorted(needs[rule]) for rule in sorted(needs)}
-
-    def _made_from(self, manifest: Path) -> list[Path]:
-        """The manifests of what a result is made from, or would be if it were not missing."""
-        above = self._missing[manifest].after if manifest in self._missing else self._needs[manifest]
-        return [one for one in above if one in self._rule]
-
     def _in_order(self, rules: Iterable[str]) -> list[str]:
-        """Rules in the order in which they are needed; in a cycle of rounds, that of the last round."""
+        """Rules in the order in which they are needed; one of several rounds stands at its last."""
         depths: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
             if manifest not in depths:
-                depths[manifest] = 1 + max(map(depth, self._made_from(manifest)), default=-1)
+                depths[manifest] = 1 + max(map(depth, self._needs[manifest]), default=-1)
             return depths[manifest]
 
         last: dict[str, int] = {}
         for manifest, rule in self._rule.items():
             last[rule] = max(last.get(rule, 0), depth(manifest))
-        needs = self._needs_of_rules()
-        behind = {
-            rule: reached([rule], {name: set(above) for name, above in needs.items()}) for rule in needs
-        }
-        of_one_round = {
-            rule: [one for one in above if rule not in behind[one] or last[one] < last[rule]]
-            for rule, above in needs.items()
-        }
-        order = list(TopologicalSorter(of_one_round).static_order())
-        return sorted(rules, key=order.index)
-
-    def rules(self) -> list[dict[str, Any]]:
-        """The rules in order: what each reads from, and how many results are in which state."""
-        needs, counts = self._needs_of_rules(), self._counts_of_rules()
-        return [{"rule": rule, "needs": needs[rule], **counts[rule]} for rule in self._in_order(counts)]
-
-    def _counts_of_rules(self) -> dict[str, dict[str, int]]:
-        """Numbers of results by rule: all, shared, out of date, and in each state of the last run."""
-        num_readers = Counter(one for needs in self._needs.values() for one in needs)
-        keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
-        counts: dict[str, dict[str, int]] = {}
-        states = self._last_run.states if self._last_run else {}
-        for result in self.results:
-            of_rule = counts.setdefault(result.rule, dict.fromkeys(keys, 0))
-            of_rule["there"] += 1
-            of_rule["shared"] += num_readers[result.manifest] > 1
-            of_rule["old"] += bool(result.changes)
-            of_rule[states.get(result.manifest, "unused")] += 1
-        for job in self._missing.values():
-            counts.setdefault(job.rule, dict.fromkeys(keys, 0))[MISSING] += 1
-        return counts
-
-    def last_run(self) -> dict[str, Any] | None:
-        """What the last run made, how long it took, what it reused; None where no manifest names a run."""
-        run = self._last_run
-        if run is None:
-            return None
-        tally = Counter(run.states.values())
-        counted = {state: tally[state] for state in (MADE, REUSED, UNKNOWN, MISSING)}
-        return {
-            "started": run.started,
-            "asked": run.asked,
-            "seconds": run.seconds,
-            "is_asked_known": run.is_asked_known,
-            "unused": len(self.results) - sum(counted.values()) + counted[MISSING],
-            **counted,
-        }
+        return sorted(rules, key=lambda rule: (last[rule], rule))
 
     def provenance(self) -> dict[str, Any]:
         """Data, versions, machines, seeds and settings of all results, and each result's digest."""

@@ -53,8 +53,6 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         figures=report.figures(),
         audit=report.audit(),
         costs=report.costs(),
-        rules=report.rules(),
-        last_run=report.last_run(),
         provenance=report.provenance(),
         trust=trust,
         missing=missing,

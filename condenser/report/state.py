@@ -5,7 +5,6 @@ The workflow writes this as one file (`write_state`), so that a report reads wha
 
 from __future__ import annotations
 
-import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
-from condenser.manifest import SUFFIX, Record, manifests_beside, read_manifest, sound_record
+from condenser.manifest import SUFFIX, manifests_beside, read_manifest, sound_record
 from condenser.pipeline.record import TOLD_APART
 from condenser.pipeline.verify import SpecOf, current_of, stale
 
@@ -49,40 +48,6 @@ class Result:
         told = [self.wildcards[key] for key in keys if self.wildcards.get(key, dataset) != dataset]
         return " ".join([self.rule, *told])
 
-    @property
-    def run(self) -> str | None:
-        """When the run that made it started; None where the manifest does not say."""
-        said = self.record.get("run")
-        return said["started"] if said else None
-
-    @property
-    def finished(self) -> datetime.datetime:
-        return datetime.datetime.fromisoformat(self.record["finished"])
-
-
-@dataclass(frozen=True)
-class Job:
-    """A job behind what a run was asked for: its rule, and the manifests of what it needs."""
-
-    rule: str
-    after: Sequence[Path]
-
-
-@dataclass(frozen=True)
-class Run:
-    """The last start of Snakemake that made a result of a data set.
-
-    Attributes:
-        started: date and time.
-        asked: the results that it was asked for.
-        behind: the jobs behind these, by manifest, as the configuration has them today; empty where it has
-            no such results.
-    """
-
-    started: str
-    asked: Sequence[str]
-    behind: Mapping[Path, Job]
-
 
 def manifests_of(results: Path, dataset: str) -> list[Path]:
     """The manifests of a data set's results, and of what they are made from under other data sets."""
@@ -112,12 +77,10 @@ def write_state(
     manifest_of: Callable[[str, dict[str, str]], str],
     benchmark_of: Callable[[str, dict[str, str]], str | None],
     could_be_made: Sequence[Mapping[str, str | None]],
-    behind_of: Callable[[str], Mapping[str, Any]],
 ) -> str:
     """Write what there is of a data set today; gives the file, whose name follows from its content.
 
     Args:
-        behind_of: the jobs behind a result, by manifest: `rule` and `after` of `Job`.
         could_be_made: each table and figure of the configuration: its `target`, the `command` that makes it,
             and the `reason` why this data set cannot have it, or None.
     """
@@ -139,28 +102,14 @@ def write_state(
     state = {
         "manifests": manifests,
         "could_be_made": [dict(one) for one in could_be_made],
-        "run": _last_run(list(filter(None, found.values())), dataset, behind_of),
     }
     file = folder / f"{dataset}-{sha256_text(canonical_json(state))[:16]}.json"
     write_json(file, state)
     return str(file)
 
 
-def _last_run(
-    records: Sequence[Record], dataset: str, behind_of: Callable[[str], Mapping[str, Any]]
-) -> dict[str, Any] | None:
-    """The last run that made a result of the data set, with the jobs behind what it was asked for."""
-    own = [record for record in records if record.spec["wildcards"].get("dataset") == dataset]
-    runs = [record.whole["run"] for record in own if "run" in record.whole]
-    if not runs:
-        return None
-    last = max(runs, key=lambda run: run["started"])
-    behind = {path: job for target in last["asked"] for path, job in behind_of(target).items()}
-    return {**last, "behind": {path: job for path, job in behind.items() if job["rule"] != STAGE}}
-
-
-def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]], Run | None]:
-    """The results of a file of `write_state`, what is damaged, what could be made, and the last run."""
+def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]]]:
+    """The results of a file of `write_state`, what is damaged, and what could be made."""
     state = read_json(file)
     results, damaged = [], []
     for path, said in state["manifests"].items():
@@ -183,11 +132,4 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
                 benchmark=Path(said["benchmark"]) if said["benchmark"] else None,
             )
         )
-    run = state["run"]
-    if run is not None:
-        behind = {
-            Path(path): Job(job["rule"], [Path(other) for other in job["after"]])
-            for path, job in run["behind"].items()
-        }
-        run = Run(run["started"], run["asked"], behind)
-    return results, damaged, state["could_be_made"], run
+    return results, damaged, state["could_be_made"]

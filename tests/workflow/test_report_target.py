@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,30 +76,18 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
 
 
 @pytest.mark.ci
-def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callable[[], Path]) -> None:
+def test_what_is_asked_for_with_a_report_is_made_before_it(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     asked = folder / "results/tiny/table2.tsv"
-    num_made = sum(
-        read_json(file)["run"]["asked"] == ["results/tiny/table2.tsv"]
-        for file in (folder / "results").rglob("*.manifest.json")
-    )
-    assert num_made > 20  # all but the report are of one run
     asked.unlink()
     Path(f"{asked}.manifest.json").unlink()
     said = finished(folder, "./results/tiny/table2.tsv", target=REPORT, cores=2)
     assert started_rules(said) == {"table", "report"}
-    last_run = "It made 1 result in", f"and reused {num_made - 1} of earlier runs."
-    text = (folder / REPORT).read_text()
-    assert all(words in text for words in last_run) and "results/tiny/table2.tsv</code>" in text
+    assert "results/tiny/table2.tsv" in (folder / REPORT).read_text()
     assert not any(
         "table2" in file for file in read_json(folder / f"{REPORT}.manifest.json")["spec"]["lineage"]
     )
     assert started_rules(finished(folder, "-n", target=REPORT, cores=2)) == set()  # alone
-    shutil.rmtree(folder / ".snakemake")  # no record but the manifests
-    Path(folder / REPORT).unlink()
-    finished(folder, target=REPORT, cores=1)
-    text = (folder / REPORT).read_text()
-    assert all(words in text for words in last_run)
 
 
 @pytest.mark.ci
