@@ -4,19 +4,17 @@
 
 
 def evaluation_files(wildcards):
-    """Queries, their vectors, judgements and metrics of the evaluation split; none where no query is judged."""
+    """Queries and metrics of the evaluation split; none where no query is judged."""
     if not config.datasets[wildcards.dataset].is_measured:
-        return dict.fromkeys(("queries", "qrels", "query_embeddings", "metrics"), [])
-    split = split_of(wildcards.dataset, "eval_split")
+        return {"queries": [], "metrics": []}
+    split, names = split_of(wildcards.dataset, "eval_split"), (
+        wildcards.dataset,
+        wildcards.system,
+        wildcards.variant,
+    )
     return {
         "queries": f"results/{wildcards.dataset}/data/queries.{split}.jsonl",
-        "qrels": f"results/{wildcards.dataset}/data/qrels.{split}.tsv",
-        "query_embeddings": system_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, f"embeddings/queries.{split}.npy"
-        ),
-        "metrics": system_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, f"metrics.{split}.json"
-        ),
+        "metrics": system_file(*names, f"metrics.{split}.json"),
     }
 
 
@@ -55,7 +53,6 @@ rule export:
             settings=[
                 "dataset.split",
                 "system",
-                "hybrid",
                 "recipe.lengths",
                 "encode",
                 "compute.threads",

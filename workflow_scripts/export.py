@@ -36,8 +36,6 @@ def main(job: Job) -> dict[str, Any]:
         collection=files.collection,
         doc_ids=files.doc_ids,
         queries=files.queries or None,
-        query_embeddings=files.query_embeddings or None,
-        qrels=files.qrels or None,
         spec=job.spec,
         counts=read_json(files.counts),
         metrics=read_json(files.metrics) if files.metrics else None,

@@ -24,8 +24,6 @@ from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.export.agreement import describe_int8_loss
-from condenser.export.hybrid import hybrid_section
-from condenser.export.mteb_task import mteb_section
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
@@ -146,7 +144,7 @@ passages = [$prompted_passage]
 scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
 ```
 
-${hybrid}## Share it
+## Share it
 
 ```
 hf upload YOUR-NAME/$system model .
@@ -157,13 +155,13 @@ The front matter of this page names the model that it was made from, and its mea
 ## How good it is
 
 $measures
-${small_vectors}
+
 At the export, $library $version was given $checked_queries and $checked_passages passages of the collection.
 Each of its vectors was within $difference of that of the workflow's own encoder in float32, as a part of its
 length, and it ranked these passages alike for every query, but for scores that are equal up to rounding. The
 code for other libraries and the ONNX files were not run with this model.
 
-${mteb}## How it was made
+## How it was made
 
 | model | rule | settings | seed |
 |---|---|---|---|
@@ -259,8 +257,6 @@ def model_card(
     *,
     counts: Mapping[str, Any],
     metrics: Mapping[str, Any] | None,
-    eval_split: str | None,
-    small_vectors: str,
     texts: TextLengths,
     lengths: Mapping[str, int],
 ) -> str:
@@ -271,8 +267,6 @@ def model_card(
         agreement: from `condenser.export.agreement.check_agreement`.
         counts: `counts.json` of the data set.
         metrics: `metrics.<split>.json`, where queries are judged.
-        eval_split: the split of these queries.
-        small_vectors: what vectors of fewer bits cost (`condenser.export.quantised`).
         texts: how long the texts are.
         lengths: tokens of a query and of a passage.
     """
@@ -300,9 +294,6 @@ def model_card(
         spec["wildcards"],
         base_model=_base_model(start),
         model_index=_model_index(metrics, spec["wildcards"]),
-        hybrid=hybrid_section(
-            settings["hybrid"], dataset=dataset, always_separated=settings["encode"]["separator"] == "always"
-        ),
         dim=vector_length(folder),
         vector=_in_words(vector),
         assumed="".join(f"\n\n{sentence}" for sentence in assumptions(folder)),
@@ -324,10 +315,6 @@ def model_card(
         scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pyserini=_pyserini(vector, projection, query="model" if is_tied else "model/query"),
         measures=_measures(metrics, collection, settings["significance"]),
-        mteb=mteb_section(dataset, eval_split, always_separated=settings["encode"]["separator"] == "always")
-        if eval_split and not split  # else documents are judged, and their passages have the vectors
-        else "",
-        small_vectors=f"\n{small_vectors}\n" if small_vectors else "",
         int8=describe_int8_loss(agreement),
         library=agreement["library"],
         version=agreement["version"],

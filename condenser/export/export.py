@@ -7,17 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from condenser.data.lengths import TextLengths
-from condenser.data.records import read_doc_ids, read_qrels, read_queries
-from condenser.evaluate.metrics import grades_of
 from condenser.export.agreement import check_agreement, describe_int8_loss
 from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
-from condenser.export.quantised import describe_losses, quantised_measures
-from condenser.files import atomic_folder, load_npy, write_json
+from condenser.files import atomic_folder, write_json
 from condenser.model.retriever import query_encoder_folder
 
 log = logging.getLogger("condenser")
@@ -31,8 +26,6 @@ def export_retriever(
     collection: Path,
     doc_ids: Path,
     queries: Path | None,
-    query_embeddings: Path | None,
-    qrels: Path | None,
     spec: Mapping[str, Any],
     counts: Mapping[str, Any],
     metrics: Mapping[str, Any] | None,
@@ -71,8 +64,6 @@ def export_retriever(
             *(spec, retriever, model, agreement),
             counts=counts,
             metrics=metrics,
-            eval_split=queries.name.split(".")[1] if queries and metrics else None,
-            small_vectors=_small_vectors(embeddings, query_embeddings, doc_ids, queries, qrels, metrics),
             texts=texts,
             lengths=lengths,
         )
@@ -83,29 +74,3 @@ def export_retriever(
         "passages_checked": agreement["passages"],
         "int8_other_first_passages": agreement["int8"]["other_first_passages"],
     }
-
-
-def _small_vectors(
-    embeddings: Sequence[Path],
-    query_embeddings: Path | None,
-    doc_ids: Path,
-    queries: Path | None,
-    qrels: Path | None,
-    metrics: Mapping[str, Any] | None,
-) -> str:
-    """What the card says of vectors of 8 bits and of 1 bit; empty where no passage is judged."""
-    if query_embeddings is None or queries is None or qrels is None or metrics is None:
-        return ""
-    grades = grades_of(read_qrels(qrels))
-    ids = read_doc_ids(doc_ids)
-    if grades.keys() and not {doc for of_query in grades.values() for doc in of_query}.isdisjoint(ids):
-        passages = np.concatenate([load_npy(file) for file in embeddings])
-        measures = quantised_measures(
-            *(load_npy(query_embeddings, mapped=False), passages),
-            query_ids=[query.query_id for query in read_queries(queries)],
-            doc_ids=ids,
-            grades=grades,
-            relevant_grade=metrics["relevant_grade"],
-        )
-        return describe_losses(measures, dim=passages.shape[1])
-    return ""  # documents are judged, and their passages have the vectors

@@ -352,8 +352,6 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if "split" not in wildcards:
             hidden.update(system.OF_RUNS)
         seen.system = _without(system, hidden)
-        if "dataset" in wildcards and "split" not in wildcards:
-            seen.hybrid = hybrid_of(config, wildcards["dataset"], wildcards["system"])
     name = system.expansions.get("expanded_queries") if system else None
     if "index" in wildcards:
         name = next(iter(wildcards["index"].split(".")[1:]), None)
@@ -404,45 +402,6 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     if "figure" in wildcards:
         seen.figure = figure_settings(config, wildcards["dataset"], wildcards["figure"])
     return seen
-
-
-def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | None:
-    """The first fusion of a bi-encoder with BM25, and with MaxSim of its model's token states or without.
-
-    Its settings and those of its parts, each with its name and the `hits` of its runs. None where there is no
-    such fusion that other libraries can make too: of whole passages, with all tokens.
-    """
-    entry = config.systems[system]
-    if entry.kind != "biencoder" or config.datasets[dataset].windows:
-        return None
-    fusions = [(name, found) for name, found in config.systems.items() if found.kind == "fusion"]
-    for name, fusion in fusions:
-        parts = {part: config.systems[part] for part in fusion.of}
-        others = [part for key, part in parts.items() if key != system]
-        late = [part for part in others if part.kind == "late"]
-        is_plain = all(
-            part.initial == entry.initial
-            and not entry.train
-            and not part.train
-            and part.special_tokens
-            and part.punctuation
-            and part.match == "all"
-            and not part.recipe
-            and set(part.candidates) <= parts.keys()
-            for part in late
-        )
-        is_plain = is_plain and fusion.weights != "learnt" and not any(map(_is_expanded, others))
-        is_plain = is_plain and fusion.method != "mean"
-        kinds_of_others = [part.kind for part in others if part not in late]
-        if system in parts and kinds_of_others == ["bm25"] and len(late) < 2 and is_plain:
-            hits = {part: run_depth(config, dataset, part, purpose="eval") for part in parts}
-            shown = [{"name": part, "hits": hits[part], **plain(parts[part])} for part in parts]
-            return {"name": name, "system": plain(fusion), "parts": shown}
-    return None
-
-
-def _is_expanded(part: Any) -> bool:
-    return bool(part.expansions)
 
 
 def _without(block: BlockType, names: set[str]) -> BlockType:

@@ -25,8 +25,6 @@ FILES_OF_KINDS = {
 FILES_OF_KINDS["bm25"] |= {"condenser/retrieve/bm25.py"}  # where its indexes lie
 for name in kinds.names("systems"):
     FILES_OF_KINDS[name].add(f"condenser/live/searchers/{name}.py")
-for name in ("bm25", "late"):  # a card's hybrid is of these kinds
-    FILES_OF_KINDS[name] |= {"condenser/export/hybrid.py", "condenser/pipeline/specs.py"}
 # a rule of the same name, which asks for a GPU
 FILES_OF_KINDS["late"] |= {f"profiles/{name}/config.yaml" for name in ("slurm", "generic")}
 # These are also words of the field, or the package's own name.
