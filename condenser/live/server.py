@@ -42,7 +42,7 @@ USUAL_PORT = 8017
 MAX_BODY_BYTES = 16_384
 MAX_HEADER_BYTES = 16_384
 MAX_CONNECTIONS = 64
-DEADLINE_S = 20.0  # for a request to arrive whole; connections that send none would take the place of others
+DEADLINE_S = 20.0  # for the body of a request to arrive
 MAX_TEXT = 5_000  # characters of a passage; a whole document would take the page
 PAGE = Path(__file__).with_name("page.html")
 
@@ -84,7 +84,7 @@ def serve(
         server = uvicorn.Server(
             uvicorn.Config(
                 application(known, port=port, token=token, searching=searching, systems=systems),
-                http=_protocol_with_deadline(),
+                http="h11",
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -104,27 +104,6 @@ def serve(
             pass
         finally:
             searching.shutdown(wait=False, cancel_futures=True)
-
-
-def _protocol_with_deadline() -> Any:
-    """uvicorn's protocol, which ends a connection on which no request is under way for `DEADLINE_S`."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-
-    class WithDeadline(H11Protocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self.loop.call_later(DEADLINE_S, self._end_unless_busy, None)
-
-        def _end_unless_busy(self, before: Any) -> None:
-            """`before` was the request at the last look: it is answered, and no other one has arrived."""
-            if self.transport.is_closing():
-                return
-            if self.cycle is before and (before is None or before.response_complete):
-                self.transport.close()
-            else:
-                self.loop.call_later(DEADLINE_S, self._end_unless_busy, self.cycle)
-
-    return WithDeadline
 
 
 def application(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,10 +24,6 @@ MAX_CHARACTERS = 1000
 
 MAX_DEPTH = 100
 """Passages in one answer."""
-
-MAX_OPEN = 8
-"""Systems that are kept open; of more, the one that was not asked for longest is closed."""
-
 
 USUAL = "hybrid"
 """The system that is asked where none is named."""
@@ -387,11 +382,6 @@ class LiveSystem:
         self._last = (query, ranking)
         return ranking
 
-    def close(self) -> None:
-        """Close its files."""
-        if self._searcher:
-            self._searcher.close()
-
 
 def _as_in_run(hits: Iterable[ScoredDoc]) -> list[ScoredDoc]:
     return [hit._replace(score=as_in_run(hit.score)) for hit in hits]
@@ -424,7 +414,7 @@ class OpenSystems:
     def __init__(self, digest: Callable[[Path], str] = sha256_file) -> None:
         """`digest` gives the SHA-256 of a file, or remembers it."""
         self.digest = digest
-        self._open: OrderedDict[tuple[str, str, str], LiveSystem] = OrderedDict()
+        self._open: dict[tuple[str, str, str], LiveSystem] = {}
 
     def answer(self, asked: Asked, query: str, depth: int) -> Answer:
         """The answer of a system, with the time that opening it took.
@@ -447,19 +437,13 @@ class OpenSystems:
 
     def _opened(self, asked: Asked) -> tuple[LiveSystem, float]:
         """A system that is open, and the milliseconds of opening it; 0 if it was."""
-        key = (asked.dataset, asked.system, asked.variant)
-        began = perf_counter()
+        key, began = (asked.dataset, asked.system, asked.variant), perf_counter()
         live = self._open.pop(key, None)
-        if live is not None and not live.is_current():
-            live.close()
-            live = None
-        was_open = live is not None
-        if live is None:
-            live = LiveSystem(asked, self)
-        self._open[key] = live
-        if len(self._open) > MAX_OPEN:
-            self._open.popitem(last=False)[1].close()
-        return live, 0.0 if was_open else (perf_counter() - began) * 1000
+        if live is not None and live.is_current():
+            self._open[key] = live
+            return live, 0.0
+        self._open[key] = LiveSystem(asked, self)
+        return self._open[key], (perf_counter() - began) * 1000
 
 
 def _with_open(opened: float, took: Mapping[str, float]) -> dict[str, float]:

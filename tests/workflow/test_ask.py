@@ -61,7 +61,6 @@ def test_queries_of_the_collection_get_the_hits_of_the_run(known: Known, system:
             assert (hit.title, hit.text) == (passage.title, passage.text)
             compared += 1
     assert compared > 60
-    live.close()
 
 
 def test_the_page_opens_with_the_last_model_of_the_first_table_that_is_made(known: Known) -> None:

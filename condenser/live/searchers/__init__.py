@@ -5,8 +5,7 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
 
 - `Searcher(files, settings, *, doc_ids)`: opens these files; `settings` are the blocks `system`, `recipe`,
   `encode` and `compute` of its jobs, `doc_ids` the ids in row order. It raises ValueError where a file is
-  damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets
-  the files go.
+  damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`.
 
 A kind that ranks the hits of other systems has these instead:
 

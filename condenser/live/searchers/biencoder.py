@@ -75,9 +75,6 @@ class Searcher:
             notes.append("The model knows no word of the query: its hits mean nothing.")
         return vector, notes
 
-    def close(self) -> None:
-        """Nothing to close."""
-
 
 def _refuse_another_models(shards: Sequence[Path], model: Path, doc_ids: Path) -> None:
     """See by their manifests that embeddings were made by this model, from this collection."""

@@ -41,10 +41,6 @@ class Searcher:
         hits = [(hit.docid, round(float(hit.score), 6)) for hit in self._searcher.search(words, depth)]
         return Found(hits, {"search": (perf_counter() - began) * 1000})
 
-    def close(self) -> None:
-        """Let the index go."""
-        self._searcher.close()
-
 
 def _refuse_another_collections(index: Path, doc_ids: Path) -> None:
     """See by the manifests that the index is whole and was made from the collection that is there."""
