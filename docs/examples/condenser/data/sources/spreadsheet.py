@@ -22,30 +22,20 @@ class Settings(JudgedTexts):
 
     path: str
 
-    def local_files(self: Settings) -> list[Path]:
+    def local_files(self) -> list[Path]:
         """The passages, and queries and judgements of the two splits."""
-        splits = (self.train_split, self.eval_split)
-        tables = [f"{table}.{split}.csv" for table in ("queries", "judgements") for split in splits]
+        tables = [f"{table}.{split}.csv" for table in ("queries", "judgements") for split in self.splits]
         return [Path(self.path, name) for name in ("passages.csv", *tables)]
 
 
-def collect(
-    folder: Path,
-    raw: Mapping[str, Path],
-    *,
-    path: str,
-    train_split: str,
-    eval_split: str,
-    bad_rows: str,
-    **_: Any,
-) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the canonical files into `folder`; gives the counts."""
-    splits = (train_split, eval_split)
-    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(files.rows(Path(path, "passages.csv"), _passage))
+    splits, place = settings.splits, Path(settings.path)
+    with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
+        files.write_collection(files.rows(place / "passages.csv", _passage))
         files.write_splits(
-            {split: files.rows(Path(path, f"judgements.{split}.csv"), _qrel) for split in splits},
-            [((split,), files.rows(Path(path, f"queries.{split}.csv"), _query)) for split in splits],
+            {split: files.rows(place / f"judgements.{split}.csv", _qrel) for split in splits},
+            [((split,), files.rows(place / f"queries.{split}.csv", _query)) for split in splits],
         )
         return files.counts
 
