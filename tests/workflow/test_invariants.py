@@ -183,7 +183,11 @@ def test_a_ranking_of_others_hits_reads_the_runs_that_its_entry_names_and_nothin
     for name in jobs.of("fusion", "fusion_weights", "late", "rerank"):
         named = jobs.system(name)[NAMED_RUNS[jobs.rule[name]]]
         runs = [file.split("/")[3] for file in jobs.inputs[name] if file.endswith(".trec")]
-        assert runs == (named if isinstance(named, list) else [named]), name
+        size = re.match(r"n(\d+)-", jobs.names_of[name]["variant"])
+        has_none_to_hold_out = (
+            jobs.rule[name] == "fusion_weights" and size and int(size[1]) < 500 and not runs
+        )
+        assert has_none_to_hold_out or runs == (named if isinstance(named, list) else [named]), name
         if jobs.rule[name] == "fusion":
             others = {Path(file).name.partition(".")[0] for file in jobs.inputs[name] if "/run." not in file}
             is_learnt = jobs.system(name).get("weights") == "learnt"

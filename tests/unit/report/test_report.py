@@ -340,9 +340,9 @@ def test_the_counts_of_an_audit_are_shown_where_there_is_one(tmp_path: Path) -> 
     found = {"leaked_query": 3, "short_text": 0}
     files = [results / "small" / f"audit.{ending}" for ending in ("tsv", "json")]
     files[0].write_text("kind\n")
-    counts = {"passages": 50, "queries": {"train": 7}, "negatives": {"bm25": 210}, "findings": found}
+    counts = {"passages": 50, "queries": {"train": 7}, "findings": found}
     write_json(files[1], counts)
     record(results / "small" / "audit.manifest.json", "audit", outputs=files)
     text = shown(results)[0].text
     assert "leaked query 3" in text and "short text" not in text
-    assert "50 passages, 7 queries of train, 210 negatives of bm25" in text and str(files[0]) in text
+    assert "50 passages, 7 queries of train" in text and str(files[0]) in text
