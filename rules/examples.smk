@@ -64,6 +64,11 @@ def texts_of_negatives(wildcards):
     return f"results/{wildcards.dataset}/data/collection.jsonl"
 
 
+def run_of_job(wildcards):
+    """The run of a job's own system, variant and split."""
+    return run_file(wildcards.dataset, wildcards.system, wildcards.variant, wildcards.split)
+
+
 rule examples:
     input:
         unpack(negatives_source),
@@ -104,9 +109,7 @@ rule examples:
 rule pseudo_labels:
     input:
         unpack(compared_with_candidates),
-        run=lambda wildcards: run_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, wildcards.split
-        ),
+        run=run_of_job,
         queries=data("queries.{split}.jsonl"),
         known=queries_of_splits,
         collection=texts_of_negatives,

@@ -39,6 +39,11 @@ def runs_of(wildcards, key, split=None, variant=None):
     ]
 
 
+def runs_of_parts(key):
+    """The runs of the systems that this key of a job's system names."""
+    return lambda wildcards: runs_of(wildcards, key)
+
+
 def initial_of(wildcards):
     """The model that a system starts from, itself or through other systems."""
     return experiment.initial_model(config, wildcards.system)
@@ -65,6 +70,11 @@ def held_out_file(dataset, variant):
     if not experiment.leaves_out(config, dataset, variant):
         return []
     return f"results/{dataset}/held_out/{variant.removeprefix(experiment.CROSSFIT)}.txt"
+
+
+def held_out_of_variant(wildcards):
+    """The same, of a job's variant."""
+    return held_out_file(wildcards.dataset, wildcards.variant)
 
 
 def encoder_of(wildcards):

@@ -96,13 +96,17 @@ CHOSEN = [name for name in config.models if config.models[name].is_chosen]
 ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED) - set(CHOSEN)
 
 
+def tokens_to_learn_from(wildcards):
+    """The token shards of a model's corpus."""
+    model, _ = experiment.model_of(config, wildcards.model)
+    return collection_tokens(wildcards.dataset, model)
+
+
 # Needs: token shards and the model to start from. One rule for all objectives; a model that is pre-trained
 # for each seed has it in its name.
 rule pretrain:
     input:
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, experiment.model_of(config, wildcards.model)[0]
-        ),
+        tokens=tokens_to_learn_from,
         doc_ids=data("doc_ids.txt"),
         initial=initial_file,
     output:

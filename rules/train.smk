@@ -36,6 +36,11 @@ def teacher_run(wildcards):
     return []
 
 
+def held_out_of_learner(wildcards):
+    """The queries that no training of a variant sees, for a system that learns from queries."""
+    return held_out_of_variant(wildcards) if experiment.learns(config, wildcards.system) else []
+
+
 rule train:
     input:
         initial=initial_file,
@@ -45,11 +50,7 @@ rule train:
         queries=queries_to_learn_from("queries"),
         examples=examples_of,
         teacher_run=teacher_run,
-        held_out=lambda wildcards: (
-            held_out_file(wildcards.dataset, wildcards.variant)
-            if experiment.learns(config, wildcards.system)
-            else []
-        ),
+        held_out=held_out_of_learner,
         lengths=lengths_if_auto("query", "passage"),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",

@@ -30,9 +30,20 @@ def expansions_of_index(wildcards):
     return expansion_files(name, wildcards.dataset)
 
 
-def weigher_of(wildcards):
-    """How the model of an expansion's term weights is trained."""
-    return config.expansions[wildcards.expansion].trained
+def index_to_ask(wildcards):
+    """The index of a job's system and variant."""
+    return f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system, wildcards.variant)}"
+
+
+def model_of_weigher(wildcards):
+    """What the model of an expansion's term weights starts from, and the tokens that it reads."""
+    dataset, initial = wildcards.dataset, config.expansions[wildcards.expansion].trained.initial
+    _, seed = experiment.parse_variant(wildcards.variant)
+    return {
+        "initial": model_file(dataset, initial, seed=seed),
+        "tokens": collection_tokens(dataset, initial),
+        "query_tokens": token_file(dataset, initial, f"queries.{split_of(dataset, 'train_split')}"),
+    }
 
 
 def files_of_generator(wildcards):
@@ -81,22 +92,12 @@ def expansion_files(name, texts):
 
 rule term_weights:
     input:
-        initial=lambda wildcards: model_file(
-            wildcards.dataset,
-            weigher_of(wildcards).initial,
-            seed=experiment.parse_variant(wildcards.variant)[1],
-        ),
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, weigher_of(wildcards).initial),
-        query_tokens=lambda wildcards: token_file(
-            wildcards.dataset,
-            weigher_of(wildcards).initial,
-            f"queries.{split_of(wildcards.dataset, 'train_split')}",
-        ),
+        unpack(model_of_weigher),
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
         subset=subset_file,
-        held_out=lambda wildcards: held_out_file(wildcards.dataset, wildcards.variant),
+        held_out=held_out_of_variant,
     output:
         weights="results/{dataset}/expansions/{expansion}/{variant}/weights.jsonl",
         losses="results/{dataset}/expansions/{expansion}/{variant}/losses.jsonl",
@@ -194,9 +195,7 @@ rule bm25_index:
 
 rule bm25_run:
     input:
-        index=lambda wildcards: (
-            f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system, wildcards.variant)}"
-        ),
+        index=index_to_ask,
         queries=data("queries.{split}.jsonl"),
         expansions=expansions_of_queries,
     output:

@@ -2,15 +2,16 @@
 # it reranks. Makes: a run of these hits.
 
 
+def hits_to_rerank(wildcards):
+    """The run of a system's candidates."""
+    candidates = config.systems[wildcards.system].candidates
+    return run_file(wildcards.dataset, candidates, wildcards.variant, wildcards.split)
+
+
 rule rerank:
     input:
         model=long_encoder_of,
-        candidates=lambda wildcards: run_file(
-            wildcards.dataset,
-            config.systems[wildcards.system].candidates,
-            wildcards.variant,
-            wildcards.split,
-        ),
+        candidates=hits_to_rerank,
         tokens=tokens_of_system,
         query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),

@@ -59,7 +59,7 @@ rule fusion_weights:
 
 rule fusion:
     input:
-        runs=lambda wildcards: runs_of(wildcards, "of"),
+        runs=runs_of_parts("of"),
         weights=weights_if_learnt,
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,

@@ -5,7 +5,7 @@
 rule late:
     input:
         model=encoder_of,
-        candidates=lambda wildcards: runs_of(wildcards, "candidates"),
+        candidates=runs_of_parts("candidates"),
         tokens=tokens_of_system,
         query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),
