@@ -92,7 +92,7 @@ def _key_of(key: str, location: tuple[int | str, ...]) -> str:
         if isinstance(part, int):
             above = parts.pop() if parts else "config"
             parts.append(f"{above}[{part}]")
-        elif part != "[key]":
+        elif part != "[key]" and not part.startswith(("constrained-", "literal[")):  # names of types
             parts.append(printable(part) if len(part) <= _LONGEST_PREVIEW else preview(part))
     return ".".join(parts) or "config"
 

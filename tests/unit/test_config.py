@@ -366,7 +366,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         (f"{TABLE}.labels", {"bm26": "x"}, ": expected one of bm25"),
         (f"{TABLE}.seeds", [], ": expected at least 1, got 0."),
         (f"{TABLE}.seeds", [0, 0], ": expected each once, got 0 again"),
-        (f"{TABLE}.train_queries", [0], "[0].constrained-int: expected greater than or equal to 1"),
+        (f"{TABLE}.train_queries", [0], "[0]: expected greater than or equal to 1"),
         (f"{TABLE}.compare_with", ["mlm-zeroshot"], ": expected one of backbone-zeroshot, "),
         ("figures.mine", {"kind": "costs", "table": "tabel3"}, ".table: expected one of "),
         ("figures.mine", {"kind": "costs", "table": "table2", "by_dataset": {"nq": "x"}},
