@@ -31,6 +31,13 @@ include: "rules/configfiles.smk"
 include: "rules/common.smk"
 include: "rules/places.smk"
 include: "rules/inputs.smk"
+
+
+for file in sorted(Path(workflow.basedir, "rules", "inputs").glob("*.smk")):
+
+    include: str(file)
+
+
 include: "rules/graph.smk"
 include: "rules/data.smk"
 include: "rules/models.smk"

@@ -1,63 +1,6 @@
 # Models: checkpoints, and what objectives make of them. Each is a Hugging Face folder with its heads in
 # files of their own, under the results of the data set that is its corpus.
 
-from condenser.config.positions import layers_and_positions
-from condenser.objectives import checkpoint as checkpoints
-
-
-def folder_files(wildcards):
-    """The user's own files of a checkpoint; a folder that cannot be used ends what needs it with a line."""
-    name = wildcards.model
-    try:
-        layers_and_positions(config.models[name], f"models.{name}")
-        return list(map(str, checkpoints.local_files(config.models[name])))
-    except ValueError as error:
-        sys.exit(f"error: config: {error}")
-    except OSError as error:
-        sys.exit(
-            f"error: config: models.{name}.path: expected to list {error.filename}, got: {error.strerror}. "
-            "Correct the rights."
-        )
-
-
-def vocabulary_texts(wildcards):
-    """The collection, where a new vocabulary is learnt from it."""
-    if checkpoints.learns_vocabulary(config.models[wildcards.model]):
-        return f"results/{wildcards.dataset}/data/collection.jsonl"
-    return []
-
-
-def weights_of_system(wildcards):
-    """The weights of a system of any data set, where a checkpoint is its model."""
-    entry = config.models[wildcards.model]
-    if not config.models[wildcards.model].is_of_system:
-        return []
-    return encoder_file(entry.dataset, entry.system, entry.variant or f"seed{config.seed}")
-
-
-def candidates_of(wildcards):
-    """The weights of the candidates that a model is chosen from, in order."""
-    dataset, asked = wildcards.dataset, f"seed{config.seed}"
-    return [
-        encoder_file(dataset, system, experiment.ranking_variant(config, system, asked))
-        for system in config.models[wildcards.model].of
-    ]
-
-
-def rankings_to_choose_by(wildcards):
-    """For one set of queries after another: its queries, the candidates' runs, and the voters' where they judge."""
-    entry, dataset = config.models[wildcards.model], wildcards.dataset
-    sets, asked = [*entry.queries, *entry.unjudged], f"seed{config.seed}"
-
-    def runs(splits, systems):
-        return [run_file(dataset, system, asked, split) for split in splits for system in systems]
-
-    return {
-        "queries": [queries_of_split(dataset, split) for split in sets],
-        "runs": runs(sets, entry.of),
-        "votes": runs(entry.unjudged, entry.voters),
-    }
-
 
 # Needs: the network for a model of the hub, the collection for a new vocabulary, vectors of words for an LSTM, a
 # fine-tuned system for a copy of it, else nothing.
@@ -94,12 +37,6 @@ rule checkpoint:
 FOR_EACH_SEED = [name for name in config.models if config.models[name].is_seeded]
 CHOSEN = [name for name in config.models if config.models[name].is_chosen]
 ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED) - set(CHOSEN)
-
-
-def tokens_to_learn_from(wildcards):
-    """The token shards of a model's corpus."""
-    model, _ = experiment.model_of(config, wildcards.model)
-    return collection_tokens(wildcards.dataset, model)
 
 
 # Needs: token shards and the model to start from. One rule for all objectives; a model that is pre-trained

@@ -5,11 +5,6 @@ BIENCODERS = experiment.systems_of_kind(config, "biencoder")
 ENCODING = ("encode.batch_tokens", "encode.block_rows")
 
 
-def shard_to_encode(wildcards):
-    """The tokens of a job's shard, by the tokenizer of its system's model."""
-    return token_file(wildcards.dataset, initial_of(wildcards), f"collection.{wildcards.shard}")
-
-
 rule encode:
     input:
         model=encoder_of,

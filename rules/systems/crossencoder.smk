@@ -2,12 +2,6 @@
 # it reranks. Makes: a run of these hits.
 
 
-def hits_to_rerank(wildcards):
-    """The run of a system's candidates."""
-    candidates = config.systems[wildcards.system].candidates
-    return run_file(wildcards.dataset, candidates, wildcards.variant, wildcards.split)
-
-
 rule rerank:
     input:
         model=long_encoder_of,

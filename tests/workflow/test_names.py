@@ -24,7 +24,7 @@ FILES_OF_KINDS = {
 }
 FILES_OF_KINDS["bm25"] |= {"condenser/retrieve/bm25.py"}  # where its indexes lie
 for name in kinds.names("systems"):
-    FILES_OF_KINDS[name].add(f"condenser/live/searchers/{name}.py")
+    FILES_OF_KINDS[name] |= {f"condenser/live/searchers/{name}.py", f"rules/inputs/{name}.smk"}
 # a rule of the same name, which asks for a GPU
 FILES_OF_KINDS["late"] |= {f"profiles/{name}/config.yaml" for name in ("slurm", "generic")}
 # These are also words of the field, or the package's own name.
