@@ -2,7 +2,7 @@
 
 Nothing here reads a file but the `config.json` of a model that is a folder. Every wrong key, type, range,
 missing folder or impossible combination gives one line: the key, what is allowed, what came. The folder of a
-model stops only the jobs that need it (`folder_files` of rules/models.smk).
+model stops only the jobs that need it (`folder_files` of rules/inputs/models.smk).
 """
 
 from __future__ import annotations
