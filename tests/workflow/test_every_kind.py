@@ -509,7 +509,6 @@ def test_a_query_is_answered_as_the_run_has_it(
         for hit in hits:
             assert hit.text == passages[hit.passage_id or hit.doc_id].text
             assert dataset == "tiny" or document_of(hit.passage_id) == hit.doc_id
-    live.close()
 
 
 # ---- other data ----------------------------------------------------------------------------------
