@@ -104,7 +104,7 @@ class FineTuning(Optimiser):
     passages_per_query: Count  # 1: a positive alone, and those of the other queries in the batch
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
-    soup: Count = 1  # `num_trainings`
+    soup: Count = 1  # trainings, each on other batches, whose mean of weights is the model
 
     @property
     def num_trainings(self) -> int:

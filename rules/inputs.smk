@@ -1,4 +1,4 @@
-# Inputs that several rules have, as the configuration says. Those of one rule stand above it.
+# Inputs that rules of several files have. Those that the rules of one file have alone are in rules/inputs/.
 
 import sys
 
@@ -73,7 +73,7 @@ def held_out_file(dataset, variant):
 
 
 def held_out_of_variant(wildcards):
-    """The same, of a job's variant."""
+    """The train queries that no training of a job's variant sees; none where all are trained on."""
     return held_out_file(wildcards.dataset, wildcards.variant)
 
 

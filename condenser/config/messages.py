@@ -16,7 +16,7 @@ _LONGEST_PREVIEW = 80  # of another value
 _GONE = {  # keys of earlier versions, and what to do
     **dict.fromkeys(
         ("audit.systems", "audit.judges", "audit.near_negatives", "audit.query_share"),
-        "The audit no longer looks at negatives: equal_passage names a negative with the text of a positive.",
+        "The audit looks at no negatives; equal_passage names equal texts of which one is relevant.",
     ),
     "audit.near_passages": "The audit names equal passages alone.",
 }

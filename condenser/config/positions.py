@@ -34,7 +34,7 @@ def check_rows_fit(config: Config) -> None:
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
         for of, dataset in config.datasets.items():
-            if dataset.own_recipe and config.systems[name].fits(config.datasets[of]) and not dataset.TASK:
+            if dataset.own_recipe and system.fits(dataset) and not dataset.TASK:
                 lengths = vars(experiment.recipe(config, of, system).lengths)
                 for text in ("passage", "query"):
                     length = lengths[text]
@@ -73,7 +73,7 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         settings = experiment.recipe(config, dataset, entry)
-        if config.systems[system].ranks:
+        if entry.ranks:
             # auto takes what is left, which must be a token between the specials
             lengths = {
                 text: 3 if length == AUTO else length for text, length in vars(settings.lengths).items()

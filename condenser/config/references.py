@@ -115,19 +115,19 @@ def check_models(config: Config) -> None:
             check_name(f"{key}.corpus", model.corpus, [experiment.OWN, *config.datasets])
         if model.start is not None:
             check_name(f"{key}.initial", model.initial, models)
-            if config.models[model.initial].is_seeded and not config.models[name].is_seeded:
+            if models[model.initial].is_seeded and not model.is_seeded:
                 raise ValueError(
                     f"{key}.seed: expected none, as it follows {model.initial}, which it starts from, "
                     f"got {model.seed}."
                 )
-        elif config.models[name].is_seeded:
+        elif model.is_seeded:
             raise ValueError(
                 f"{key}.seed: expected a whole number, got {EACH}. A checkpoint is one for all seeds."
             )
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].start]))
     for name in models:
-        if config.models[name].is_chosen:
+        if models[name].is_chosen:
             _check_candidates(f"models.{name}", name, config)
         *above, checkpoint = experiment.chain(config, name)
         if models[checkpoint].source != "scratch":
@@ -199,7 +199,7 @@ def _check_families(key: str, name: str, config: Config) -> None:
         check_name(f"{key}.unjudged", queries, dict.fromkeys(chain.from_iterable(unjudged)))
     kin = {family: one for one in model.of for family in experiment.families(config, one)}
     for voter in model.voters:
-        check_name(f"{key}.voters", voter, [one for one in config.systems if config.systems[one].ranks])
+        check_name(f"{key}.voters", voter, [one for one, system in config.systems.items() if system.ranks])
         for family in sorted(experiment.families(config, voter)):
             if family in kin:
                 raise ValueError(
@@ -277,7 +277,7 @@ def check_systems(config: Config) -> None:
                 f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
                 f"{name}, from which none does. Set it for the systems that {name} names as negatives."
             )
-    of_systems = [name for name in config.models if config.models[name].is_of_system]
+    of_systems = [name for name, model in config.models.items() if model.is_of_system]
     for name in of_systems:
         _check_encoder(f"models.{name}", name, config)
     for name in config.models:
@@ -346,7 +346,7 @@ def _check_start(key: str, name: str, config: Config) -> None:
     wanted = system.kind_of_start
     others = ((one, entry) for one, entry in config.systems.items() if one != name)
     trained = [one for one, entry in others if entry.kind == wanted and entry.is_trained]
-    check_name(key, other, [*config.models, *(trained if config.systems[name].ranks else [])])
+    check_name(key, other, [*config.models, *(trained if system.ranks else [])])
     ours, theirs = (one.own_recipe.get("tied") for one in (system, config.systems[other]))
     if ours != theirs:
         raise ValueError(
@@ -393,19 +393,17 @@ def _has_two_encoders(model: Any, config: Config) -> bool:
 
 def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
     """Refuse what starts from a model with two encoders, and would read only one of them."""
-    starting = [(f"models.{one}", "", False) for one, model in config.models.items() if model.start == name]
+    refused = {f"models.{one}": "" for one, model in config.models.items() if model.start == name}
     for one, system in config.systems.items():
-        if system.start == name:
-            is_biencoder = system.kind == "biencoder"
-            reads_both = is_biencoder and (not system.is_trained or system.own_recipe.get("tied") is False)
+        is_biencoder = system.kind == "biencoder"
+        reads_both = is_biencoder and (not system.is_trained or system.own_recipe.get("tied") is False)
+        if system.start == name and not reads_both:
             more = f", or systems.{one}.recipe.tied to false" if is_biencoder else ""
-            starting.append((f"systems.{one}", more, reads_both))
-    for key, more, reads_both in starting:
-        if not reads_both:
-            raise ValueError(
-                f"{key}.initial: expected a model with one encoder, got {name}, which has two. "
-                f"{advice}{more}."
-            )
+            refused[f"systems.{one}"] = more
+    for key, more in refused.items():
+        raise ValueError(
+            f"{key}.initial: expected a model with one encoder, got {name}, which has two. {advice}{more}."
+        )
 
 
 def _check_what_starts_from_lstm(config: Config) -> None:

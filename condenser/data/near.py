@@ -1,4 +1,4 @@
-"""Queries that are equal or nearly equal.
+"""The words of a text, and queries that are equal or nearly equal.
 
 Case, punctuation and white space do not count. The similarity of two queries is the weighted Jaccard
 similarity of their trigrams of letters, which tolerate other endings and typing errors: the weight of the

@@ -178,10 +178,11 @@ def has_seeds(config: Config, system: str) -> bool:
 
 def checkpoints_of(config: Config, dataset: str) -> list[str]:
     """The checkpoints whose tokenizers read the passages of a data set for the systems of all tables."""
+    texts = config.datasets[dataset]
     initials = [
         initial_model(config, name)
         for name in sorted(systems_of_tables(config))
-        if config.systems[name].ranks and config.systems[name].fits(config.datasets[dataset])
+        if config.systems[name].ranks and config.systems[name].fits(texts)
     ]
     return list(dict.fromkeys(root(config, initial) for initial in initials if initial is not None))
 

@@ -33,6 +33,5 @@ def files_of_figure(wildcards):
 def published_beside_figure(wildcards):
     """The file of published numbers of a kind of figure; none for most."""
     published = config.figures[wildcards.figure].PUBLISHED
-    return (
-        [os.path.relpath(published)] if published else []
-    )  # relative, so that a moved checkout has the same
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(published)] if published else []

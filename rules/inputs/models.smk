@@ -29,7 +29,7 @@ def vocabulary_texts(wildcards):
 def weights_of_system(wildcards):
     """The weights of a system of any data set, where a checkpoint is its model."""
     entry = config.models[wildcards.model]
-    if not config.models[wildcards.model].is_of_system:
+    if not entry.is_of_system:
         return []
     return encoder_file(entry.dataset, entry.system, entry.variant or f"seed{config.seed}")
 

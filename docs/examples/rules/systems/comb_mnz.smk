@@ -3,7 +3,7 @@
 
 rule comb_mnz:
     input:
-        runs=lambda wildcards: runs_of(wildcards, "of"),
+        runs=runs_of_parts("of"),
         queries=data("queries.{split}.jsonl"),
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
