@@ -28,7 +28,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from condenser import experiment
 from condenser.evaluate.gate import ALL, decide, known_items, values_of_runs
 from condenser.evaluate.significance import summaries
 from condenser.files import read_json
@@ -57,7 +56,7 @@ def main() -> None:
         for seed in args.seeds:
 
             def places(systems: Sequence[str], *, folder: Path = folder, seed: int = seed) -> list[Path]:
-                variants = [experiment.ranking_variant(config, one, f"seed{seed}") for one in systems]
+                variants = [config.systems[one].ranking_variant(f"seed{seed}") for one in systems]
                 return [folder / "systems" / one / of for one, of in zip(systems, variants, strict=True)]
 
             systems = places(gate.of)

@@ -17,7 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from condenser import program
-from condenser.blocks import Config
+from condenser.nouns import Config
 from condenser.pipeline.environment import SPEED
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from operations import Operations as Shape
 from plain import rows_of
 from torch import nn
 
-from condenser import experiment, kinds
-from condenser.blocks import Config, FineTuning
+from condenser import kinds
+from condenser.blocks import FineTuning
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, packed_counts
@@ -39,6 +39,7 @@ from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import read_text_vector
+from condenser.nouns import Config
 from condenser.settings import partly, plain
 from condenser.shards import shard_files
 from condenser.train.examples import TrainingFiles
@@ -91,10 +92,10 @@ def settings_of(job: str, config: Config, dataset: str = "msmarco") -> dict[str,
     A model that needs the head of another gets a new one of the same shape.
     """
     if job in ("train", "encode"):
-        recipe: dict[str, Any] = plain(experiment.recipe(config, dataset))
+        recipe: dict[str, Any] = plain(config.datasets[dataset].recipe_of())
         return recipe | plain(config.encode) if job == "encode" else recipe
     settings: dict[str, Any] = plain(config.models[job])
-    entries = (plain(config.models[name]) for name in experiment.chain(config, job))
+    entries = (plain(model) for model in config.models[job].chain)
     heads = (entry.get("new_head") or entry for entry in entries)
     head = next((head for head in heads if "skip_from" in head), None)
     if "new_head" in settings and head:
@@ -126,13 +127,12 @@ def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts:
     entry has none. Texts are as `TEXTS` has them. Queries, examples and ids go with the tokens of `train`.
     """
     random = np.random.default_rng(config.seed)
-    checkpoint = experiment.root(config, next(name for name in asked if name in config.models))
-    wanted = vars(config.models[checkpoint])
+    wanted = vars(config.models[next(name for name in asked if name in config.models)].root)
     shape = {name: wanted.get(name) or size for name, size in BERT_BASE.items()}
     texts = (f"w{number} w{number}" for number in range(shape["vocab_size"]))
     new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config.seed)
     for job, settings in asked.items():
-        home = experiment.home(config, job, "msmarco") if job in config.models else "msmarco"
+        home = config.models[job].home("msmarco") if job in config.models else "msmarco"
         num_rows = _rows_needed(job, settings, counts[job])
         write_random_texts(folder, job, TEXTS[config.datasets[home].source], num_rows, random)
         if job == "train":

@@ -397,16 +397,6 @@ class Written(Block):
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 
-class Config(Written):
-    """The configuration, each entry of a data set, model, system and figure by the class of its kind."""
-
-    recipes: dict[Name, Any]  # Recipe or SentenceRecipe
-    datasets: dict[DatasetName, Any]
-    models: dict[Name, Any]
-    systems: dict[Name, Any]
-    figures: dict[Name, Any]
-
-
 def recipe_class(recipe: Mapping[str, Any]) -> type[Recipe] | type[SentenceRecipe]:
     """That of a recipe for sentences, which alone has `max_tokens`, or for retrievers."""
     return SentenceRecipe if "max_tokens" in recipe else Recipe

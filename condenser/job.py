@@ -38,7 +38,8 @@ from condenser.blocks import (
 )
 from condenser.files import atomic_write, json_bytes, sha256_text
 from condenser.manifest import SUFFIX, Manifest
-from condenser.settings import Block, Lengths, PartlyJudgedTexts, Pretraining, Settings, System, partly
+from condenser.nouns import PartlyJudgedTexts, Pretraining, System
+from condenser.settings import Block, Lengths, Settings, partly
 from condenser.shards import encoder_files, prefix_of, shard_files
 
 KEPT = ("log.jsonl",)  # of partial work, when the result is made

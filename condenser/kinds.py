@@ -50,6 +50,15 @@ def load(folder: str, name: str) -> ModuleType:
     return importlib.import_module(module_name(folder, name))
 
 
+def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
+    """The error of a name that the configuration lacks, with the nearest that it has."""
+    known = list(known)
+    hint = suggest_name(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
+    return LookupError(
+        f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
+    )
+
+
 def suggest_name(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """What to do about a name that is not among the known ones: take the nearest, else `otherwise`.
 

@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from condenser import experiment, kinds
+from condenser import kinds, variants
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures
@@ -67,8 +67,8 @@ def names(chosen):
     return "|".join(map(re.escape, chosen)) or "(?!)"
 
 
-SHARDS = experiment.token_shards(config)
-CHECKPOINTS = experiment.checkpoints(config)
+SHARDS = config.token_shards
+CHECKPOINTS = config.checkpoints
 RANKERS = [name for name in config.systems if config.systems[name].ranks]
 TRAINED = [name for name in RANKERS if config.systems[name].is_trained]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
@@ -81,6 +81,6 @@ wildcard_constraints:
     system=names(config.systems),
     table=names(config.tables),
     figure=names(config.figures),
-    variant=experiment.VARIANT,
-    split=experiment.SPLIT,
+    variant=variants.VARIANT,
+    split=variants.SPLIT,
     shard=r"\d+-of-\d+",

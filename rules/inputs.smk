@@ -2,7 +2,7 @@
 
 import sys
 
-from condenser import experiment
+from condenser import variants
 from condenser.config.positions import check_longest_row
 from condenser.settings import AUTO
 
@@ -46,30 +46,30 @@ def runs_of_parts(key):
 
 def initial_of(wildcards):
     """The model that a system starts from, itself or through other systems."""
-    return experiment.initial_model(config, wildcards.system)
+    return config.systems[wildcards.system].start_model.key
 
 
 def initial_file(wildcards):
     """The weights that a pre-training or the fine-tuning of a system starts from."""
     if wildcards.get("model") is not None:
-        model, seed = experiment.model_of(config, wildcards.model)
-        return model_file(wildcards.dataset, config.models[model].initial, seed=seed)
+        model, seed = config.model_of(wildcards.model)
+        return model_file(wildcards.dataset, model.initial, seed=seed)
     return start_of(wildcards.dataset, wildcards.system, wildcards.variant)
 
 
 def start_of(dataset, system, variant):
     """The weights that a variant of a system starts from: of a model, or of the same variant of a system."""
-    if other := experiment.starts_from(config, system):
-        return encoder_file(dataset, other, experiment.ranking_variant(config, other, variant))
-    _, seed = experiment.parse_variant(variant)
+    if other := config.systems[system].start_system:
+        return encoder_file(dataset, other.key, other.ranking_variant(variant))
+    _, seed = variants.parse_variant(variant)
     return model_file(dataset, config.systems[system].initial, seed=seed)
 
 
 def held_out_file(dataset, variant):
     """The train queries that no training of a variant sees; none where all are trained on."""
-    if not experiment.leaves_out(config, dataset, variant):
+    if not config.datasets[dataset].leaves_out(variant):
         return []
-    return f"results/{dataset}/held_out/{variant.removeprefix(experiment.CROSSFIT)}.txt"
+    return f"results/{dataset}/held_out/{variant.removeprefix(variants.CROSSFIT)}.txt"
 
 
 def held_out_of_variant(wildcards):
@@ -94,7 +94,7 @@ def lengths_if_auto(*texts):
 
     def of(wildcards):
         system = config.systems[wildcards.system]
-        lengths = experiment.recipe(config, wildcards.dataset, system).lengths
+        lengths = config.datasets[wildcards.dataset].recipe_of(system).lengths
         if AUTO in [vars(lengths)[text] for text in texts]:
             return lengths_file(wildcards.dataset, initial_of(wildcards))
         return []
@@ -129,7 +129,7 @@ def check_rows_fit(dataset, name, systems):
 
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant, or the held-out ones of these, are encoded and searched."""
-    if experiment.is_held_out(wildcards.split):
+    if variants.is_held_out(wildcards.split):
         return held_out_file(wildcards.dataset, wildcards.variant)
     train_split = config.datasets[wildcards.dataset].learns_on
     return subset_file(wildcards) if wildcards.split == train_split else []
@@ -137,5 +137,5 @@ def subset_of_split(wildcards):
 
 def query_tokens_of(wildcards):
     """The tokens of the queries of a job's split, by the tokenizer of its system's model."""
-    split = experiment.whole_split(wildcards.split)
+    split = variants.whole_split(wildcards.split)
     return token_file(wildcards.dataset, initial_of(wildcards), f"queries.{split}")

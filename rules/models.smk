@@ -55,7 +55,7 @@ rule pretrain:
     benchmark:
         "results/{dataset}/benchmarks/pretrain.{model}.tsv"
     wildcard_constraints:
-        model=rf"{names(ONCE)}|({names(FOR_EACH_SEED)}){experiment.SEED}",
+        model=rf"{names(ONCE)}|({names(FOR_EACH_SEED)}){variants.SEED}",
     priority: 1  # others wait for what it makes
     conda:
         "../envs/torch.yaml"

@@ -2,9 +2,8 @@
 
 import sys
 
-from condenser import experiment
+from condenser import shown, variants
 from condenser.data import sources
-from condenser.experiment import tables
 
 
 def data(name):
@@ -23,7 +22,7 @@ def data(name):
 
 def queries_of(wildcards):
     """The queries of a job's split, which may have no judgements."""
-    return queries_of_split(wildcards.dataset, experiment.whole_split(wildcards.split))
+    return queries_of_split(wildcards.dataset, variants.whole_split(wildcards.split))
 
 
 def queries_of_split(dataset, split):
@@ -42,7 +41,7 @@ def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
     split = vars(config.datasets[dataset]).get(key)
     if split is None:
-        targets = [f"results/{dataset}/{name}.tsv" for name in tables.untrained_tables(config, dataset)]
+        targets = [f"results/{dataset}/{name}.tsv" for name in shown.untrained_tables(config, dataset)]
         advice = (
             f"Ask for {' or '.join(targets)}, whose systems need no train query."
             if targets
@@ -78,10 +77,10 @@ def judged_split(dataset, split):
 def model_file(dataset, model, name="model.safetensors", *, seed=None):
     """A file of a model that is used for a data set, by a job of this seed."""
     try:
-        folder = experiment.model_name(config, model, seed)
+        folder = config.models[model].folder(seed)
     except LookupError as error:
         sys.exit(f"error: results/{dataset}: {error}")
-    return f"results/{experiment.home(config, model, dataset)}/models/{folder}/{name}"
+    return f"results/{config.models[model].home(dataset)}/models/{folder}/{name}"
 
 
 def file_of_model(name):
@@ -91,7 +90,7 @@ def file_of_model(name):
 
 def token_file(dataset, model, part):
     """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
-    return f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"
+    return f"results/{dataset}/tokens/{config.models[model].root.key}/{part}.tokens.npy"
 
 
 def collection_tokens(dataset, model):
@@ -101,12 +100,12 @@ def collection_tokens(dataset, model):
 
 def lengths_file(dataset, model):
     """How long the texts of a data set are by the tokenizer of a model."""
-    return f"results/{dataset}/tokens/{experiment.root(config, model)}/lengths.json"
+    return f"results/{dataset}/tokens/{config.models[model].root.key}/lengths.json"
 
 
 def tokenizer_file(dataset, model):
     """The tokenizer that makes the tokens of a data set for a model."""
-    return model_file(dataset, experiment.root(config, model), "tokenizer.json")
+    return model_file(dataset, config.models[model].root.key, "tokenizer.json")
 
 
 def system_file(dataset, system, variant, name):
@@ -119,17 +118,17 @@ def run_file(dataset, system, variant, split):
 
     Of the held-out queries alone where the system ranks these alone.
     """
-    if not (experiment.is_held_out(split) and experiment.ranks_held_out(config, system, variant)):
-        split = experiment.whole_split(split)
-        variant = experiment.ranking_variant(config, system, variant)
+    if not (variants.is_held_out(split) and config.systems[system].ranks_held_out(variant)):
+        split = variants.whole_split(split)
+        variant = config.systems[system].ranking_variant(variant)
     return system_file(dataset, system, variant, f"run.{split}.trec")
 
 
 def subset_file(wildcards):
     """The train queries of a variant that has a number of them; none of the others."""
-    if experiment.parse_variant(wildcards.variant)[0] is None:
+    if variants.parse_variant(wildcards.variant)[0] is None:
         return []
-    return f"results/{wildcards.dataset}/subsets/{wildcards.variant.removeprefix(experiment.CROSSFIT)}.txt"
+    return f"results/{wildcards.dataset}/subsets/{wildcards.variant.removeprefix(variants.CROSSFIT)}.txt"
 
 
 def train_items(wildcards):

@@ -7,9 +7,10 @@ from types import ModuleType
 from typing import Any
 
 from condenser import kinds
-from condenser.blocks import Config, Table, recipe_class
+from condenser.blocks import Table, recipe_class
 from condenser.data import sources as real_sources
 from condenser.job import BLOCKS
+from condenser.nouns import Config, Noun
 from condenser.settings import Settings, partly, plain
 
 _ENTRIES = {
@@ -48,6 +49,10 @@ def config_of(written: Mapping[str, Any]) -> Config:
             made[name] = partly(block, made[name])
     config = partly(Config, {})
     config.__dict__.update(made)
+    for noun in ("datasets", "models", "systems"):
+        for key, entry in made.get(noun, {}).items():
+            if isinstance(entry, Noun):
+                entry.join(key, config)
     return config
 
 

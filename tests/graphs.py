@@ -28,7 +28,7 @@ from snakemake.settings.types import ConfigSettings, GroupSettings, OutputSettin
 from snakemake.workflow import Workflow
 from snakemake_interface_executor_plugins.settings import ExecMode
 
-from condenser.blocks import Config
+from condenser.nouns import Config
 from condenser.pipeline import costs
 from condenser.pipeline.command_line import check_overlay
 from condenser.pipeline.freshness import Freshness

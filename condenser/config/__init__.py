@@ -13,16 +13,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from condenser import experiment, kinds
-from condenser.blocks import Config, Written, recipe_class
+from condenser import kinds
+from condenser.blocks import Written, recipe_class
 from condenser.config import references
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, first_line, preview
 from condenser.config.positions import check_rows_fit
 from condenser.config.texts import check_texts
 from condenser.data import sources
 from condenser.evaluate import figures
+from condenser.nouns import Config
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import merged_training, partly
+from condenser.settings import EACH, merged_training, partly
 from condenser.systems import FOLDER as SYSTEMS
 
 _TAKEN = {  # names that stand for other results
@@ -62,8 +63,10 @@ def validated(config: Mapping[str, Any]) -> Config:
             name: _entry(f"{noun}.{name}", entry, tag=tag, folder=folder, defaults=of_kinds)
             for name, entry in vars(checked)[noun].items()
         }
+        for name, entry in entries.items():
+            entry.join(name, checked)
         setattr(checked, noun, entries)
-    experiment.inherit_seeds(checked.models)
+    _inherit_seeds(checked)
     check_name("recipe", checked.recipe, checked.recipes)
     for dataset in checked.datasets.values():
         if "recipe" in type(dataset).model_fields:
@@ -81,6 +84,15 @@ def validated(config: Mapping[str, Any]) -> Config:
         path = preview(mirror, longest=LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
     return checked
+
+
+def _inherit_seeds(config: Config) -> None:
+    """Let each model without a seed of its own be pre-trained for each seed if the one it starts from is."""
+    for _ in config.models:  # a chain is at most so long
+        for model in config.models.values():
+            start = config.models.get(model.start)
+            if model.seed is None and start is not None and start.is_seeded:
+                model.seed = EACH
 
 
 def _entry(key: str, entry: Mapping[str, Any], *, tag: str, folder: str, defaults: Mapping[str, Any]) -> Any:

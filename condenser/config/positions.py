@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment
-from condenser.blocks import Config, Recipe
+from condenser.blocks import Recipe
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.encoders import encoder_config
 from condenser.files import read_json, refuse_link_out
+from condenser.nouns import Config
 from condenser.settings import AUTO, partly
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
@@ -18,44 +18,40 @@ _NUM_SPECIALS = 2
 
 def check_rows_fit(config: Config) -> None:
     """Refuse a backbone of too few layers or positions for the models and systems that tables use."""
-    for name in sorted(experiment.systems_of_tables(config)):
+    for name in sorted(config.systems_of_tables):
         system = config.systems[name]
-        if (initial := experiment.initial_model(config, name)) is None:
+        if (initial := system.start_model) is None:
             continue
-        chain = experiment.chain(config, initial)
-        backbone = experiment.origin(config, initial)
-        root = config.models[backbone]
         try:
-            shape = layers_and_positions(root, f"models.{backbone}")
+            shape = layers_and_positions(initial.origin)
         except ValueError:
             continue  # a folder that cannot be used: the jobs that need it say so, others may run
         if shape is None:
             continue
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
-        for of, dataset in config.datasets.items():
+        for key_of, dataset in config.datasets.items():
             if dataset.own_recipe and system.fits(dataset) and not dataset.TASK:
-                lengths = vars(experiment.recipe(config, of, system).lengths)
+                lengths = vars(dataset.recipe_of(system).lengths)
                 for text in ("passage", "query"):
                     length = lengths[text]
                     key = f"recipes.{dataset.own_recipe}.lengths.{text}"
                     if vars(dataset.own_lengths)[text] == length:
-                        key = f"datasets.{of}.lengths.{text}"
+                        key = f"datasets.{key_of}.lengths.{text}"
                     if length != AUTO:  # `auto` never exceeds the backbone's positions
                         rows[key] = length
-        for model in chain[:-1]:
-            settings = config.models[model]
+        for model in initial.chain[:-1]:
             try:
-                settings.check(num_layers=num_layers)
+                model.check(num_layers=num_layers)
             except ValueError as error:
-                raise ValueError(f"models.{model}.{error}") from None
-            if settings.longest_row is not None:
-                key, tokens = settings.longest_row
-                rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
+                raise ValueError(f"models.{model.key}.{error}") from None
+            if model.longest_row is not None:
+                key, tokens = model.longest_row
+                rows[f"models.{model.key}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key], default=None)
         if longest is None:
             continue
-        _refuse_long_row(longest, rows[longest], backbone, root, num_positions=num_positions)
+        _refuse_long_row(longest, rows[longest], initial.origin, num_positions=num_positions)
 
 
 def check_longest_row(config: Config, dataset: str, system: str) -> None:
@@ -66,13 +62,10 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     Raises:
         ValueError: it does not.
     """
-    entry, recipe = config.systems[system], experiment.recipe_name(config, dataset)
-    initial = experiment.initial_model(config, system)
-    assert initial is not None
-    backbone = experiment.origin(config, initial)
-    root = config.models[backbone]
-    if shape := layers_and_positions(root, f"models.{backbone}"):
-        settings = experiment.recipe(config, dataset, entry)
+    entry, texts = config.systems[system], config.datasets[dataset]
+    backbone = entry.start_model.origin
+    if shape := layers_and_positions(backbone):
+        settings = texts.recipe_of(entry)
         if entry.ranks:
             # auto takes what is left, which must be a token between the specials
             lengths = {
@@ -80,25 +73,26 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
             }
             settings = partly(Recipe, {**vars(settings), "lengths": lengths})
         tokens = entry.longest_row(settings)
-        key = f"recipes.{recipe}, the longest row of systems.{system}"
-        _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
+        key = f"recipes.{texts.recipe_name}, the longest row of systems.{system}"
+        _refuse_long_row(key, tokens, backbone, num_positions=shape[1])
 
 
-def _refuse_long_row(key: str, tokens: int, backbone: str, root: Any, *, num_positions: int) -> None:
+def _refuse_long_row(key: str, tokens: int, backbone: Any, *, num_positions: int) -> None:
     if tokens > num_positions:
-        of_backbone = "max_positions" if root.source == "scratch" else "path"
+        of_backbone = "max_positions" if backbone.source == "scratch" else "path"
         raise ValueError(
-            f"models.{backbone}.{of_backbone}: expected at least {tokens} positions for {key} (with "
+            f"models.{backbone.key}.{of_backbone}: expected at least {tokens} positions for {key} (with "
             f"specials), got {num_positions}. Shorten the texts, or take another backbone."
         )
 
 
-def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
+def layers_and_positions(model: Any) -> tuple[int, int] | None:
     """The number of layers and of positions of a checkpoint; None of one on the hub, of a system or an LSTM.
 
     Raises:
         ValueError: its folder or file is missing, cannot be read, or is no encoder.
     """
+    key = f"models.{model.key}"
     if model.source == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
     if model.source == "scratch":

@@ -8,13 +8,13 @@ from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment
-from condenser.blocks import Config, Recipe, SentenceRecipe, Table
+from condenser import shown, variants
+from condenser.blocks import Recipe, SentenceRecipe, Table
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, preview
 from condenser.data import sources
 from condenser.evaluate import columns, measures, published
-from condenser.experiment import tables
-from condenser.settings import EACH, UNTRAINED, FigureOfTable, merged_training, plain
+from condenser.nouns import OWN, Config, FigureOfTable
+from condenser.settings import EACH, UNTRAINED, merged_training, plain
 
 
 def check_datasets(config: Config) -> None:
@@ -55,7 +55,7 @@ def check_datasets(config: Config) -> None:
             )
         for number, split in enumerate(dataset.eval_splits):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
-            metrics = experiment.metrics(config, name, split)
+            metrics = dataset.metrics(split)
             own = dataset.further[split].measures if number else dataset.own_measures
             _check_measures(f"{of_split}.measures", own or [], task=dataset.TASK)
             least = dataset.LEAST_GRADES.get(split, 1)
@@ -111,8 +111,8 @@ def check_models(config: Config) -> None:
                 f"{key}: expected another name, {name} is that of a model which is pre-trained for each "
                 "seed. Rename it."
             )
-        if model.corpus != experiment.OWN:
-            check_name(f"{key}.corpus", model.corpus, [experiment.OWN, *config.datasets])
+        if model.corpus != OWN:
+            check_name(f"{key}.corpus", model.corpus, [OWN, *config.datasets])
         if model.start is not None:
             check_name(f"{key}.initial", model.initial, models)
             if models[model.initial].is_seeded and not model.is_seeded:
@@ -129,14 +129,14 @@ def check_models(config: Config) -> None:
     for name in models:
         if models[name].is_chosen:
             _check_candidates(f"models.{name}", name, config)
-        *above, checkpoint = experiment.chain(config, name)
-        if models[checkpoint].source != "scratch":
+        *above, checkpoint = models[name].chain
+        if checkpoint.source != "scratch":
             continue
         for model in above:
-            learnt, used = models[checkpoint].corpus, models[model].corpus
-            if learnt == experiment.OWN != used:
+            if checkpoint.corpus == OWN != model.corpus:
                 raise ValueError(
-                    f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
+                    f"models.{checkpoint.key}.corpus: expected {model.corpus!r}, the corpus of {model.key}, "
+                    f"got {OWN!r}: "
                     "a vocabulary is learnt from one corpus and serves a whole chain of models."
                 )
 
@@ -156,7 +156,7 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
     _check_measures(f"{key}.measure", [model.measure], task=None)
     if _measure(f"{key}.measure", model.measure).needs_answers:
         raise ValueError(f"{key}.measure: expected one that needs no answers, got {model.measure}.")
-    for key_of, given, value in (("corpus", model.corpus, experiment.OWN), ("seed", model.seed, None)):
+    for key_of, given, value in (("corpus", model.corpus, OWN), ("seed", model.seed, None)):
         if given != value:
             raise ValueError(
                 f"{key}.{key_of}: expected none, a model is chosen for each data set, of candidates that "
@@ -166,16 +166,15 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
 
 def _check_families(key: str, name: str, config: Config) -> None:
     """Refuse candidates with other tokens than the start, or that learnt the queries, and kin that vote."""
-    model, start = config.models[name], experiment.root(config, name)
-    is_learnt = config.models[start].source == "scratch" and config.models[start].corpus == experiment.OWN
+    model = config.models[name]
+    start = model.root
+    is_learnt = start.source == "scratch" and start.corpus == OWN
     for candidate in model.of:
-        initial = experiment.initial_model(config, candidate)
-        assert initial is not None
-        roots = experiment.roots(config, initial)
-        moved = [config.models[one] for one in takewhile(lambda one: one != start, roots)]
+        roots = config.systems[candidate].start_model.roots
+        moved = list(takewhile(lambda one: one != start, roots))
         fault = ""
         if start not in roots:
-            fault = f"which has {roots[0]}"
+            fault = f"which has {roots[0].key}"
         elif moved and is_learnt:
             fault = "whose vocabulary is of another data set"
         elif any(prompt is not None for one in moved for prompt in vars(one.prompts).values()):
@@ -184,7 +183,7 @@ def _check_families(key: str, name: str, config: Config) -> None:
             fault = "which has two encoders"
         if fault:
             raise ValueError(f"{key}.of: expected models of one checkpoint, got {candidate}, {fault}.")
-    for system in sorted(experiment.systems_behind(config, model.of)):
+    for system in sorted(config.systems_behind(model.of)):
         entry = config.systems[system]
         for learnt in entry.taught_by.values():
             if learnt.queries in [*model.queries, *model.unjudged]:
@@ -197,10 +196,10 @@ def _check_families(key: str, name: str, config: Config) -> None:
     unjudged = [sources.unjudged_names(dataset) for dataset in config.datasets.values()]
     for queries in model.unjudged:
         check_name(f"{key}.unjudged", queries, dict.fromkeys(chain.from_iterable(unjudged)))
-    kin = {family: one for one in model.of for family in experiment.families(config, one)}
+    kin = {family: one for one in model.of for family in config.systems[one].families}
     for voter in model.voters:
         check_name(f"{key}.voters", voter, [one for one, system in config.systems.items() if system.ranks])
-        for family in sorted(experiment.families(config, voter)):
+        for family in sorted(config.systems[voter].families):
             if family in kin:
                 raise ValueError(
                     f"{key}.voters: expected one system of each family, and none of a candidate's, got "
@@ -215,7 +214,7 @@ def check_expansions(config: Config) -> None:
             continue
         key, initial = f"expansions.{name}.trained.initial", expansion.trained.initial
         check_name(key, initial, config.models)
-        if any(config.models[model].made_of for model in experiment.chain(config, initial)):
+        if any(model.made_of for model in config.models[initial].chain):
             raise ValueError(f"{key}: expected a model that no system is behind, got {initial}.")
 
 
@@ -225,7 +224,7 @@ def check_systems(config: Config) -> None:
         key = f"systems.{name}"
         if system.start is not None:
             _check_start(f"{key}.initial", name, config)
-        for other in experiment.systems_of(config, name):
+        for other in system.needs:
             of_key = next(
                 (k for k, value in vars(system).items() if value == other or other in _list(value)),
                 next((f"{k}.teacher" for k in system.taught_by), ""),
@@ -268,7 +267,7 @@ def check_systems(config: Config) -> None:
     for name, system in systems.items():
         if labels := system.pseudo_labelled:
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", labels, config)
-        _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+        _refuse_cycles(f"systems.{name}", name, lambda one: systems[one].needs)
     for name, system in systems.items():
         own = system.own_recipe.get("negatives", {})
         is_teacher = "denoise" in own  # its files may be asked for by themselves
@@ -282,10 +281,10 @@ def check_systems(config: Config) -> None:
         _check_encoder(f"models.{name}", name, config)
     for name in config.models:
         is_of_system = name in of_systems
-        behind = experiment.systems_behind(config, config.models[name].made_of)
+        behind = config.systems_behind(config.models[name].made_of)
         for other in sorted(behind):
-            initial = experiment.initial_model(config, other)
-            if initial and name in experiment.chain(config, initial):
+            initial = systems[other].start_model
+            if initial and config.models[name] in initial.chain:
                 expected = "system: expected a system" if is_of_system else "of: expected candidates"
                 does = "does" if is_of_system else "do"
                 raise ValueError(
@@ -329,7 +328,7 @@ def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
 
     Queries that are made from passages have these as positives.
     """
-    if labels.queries not in config.extracted and not experiment.labels_queries(config, labels.teacher):
+    if labels.queries not in config.extracted and not config.systems[labels.teacher].labels_queries:
         raise ValueError(
             f"{key}.teacher: expected a system whose recipe.negatives.denoise has positive_above, got "
             f"{labels.teacher}. Set it there: it says which hits are positives. Or name a set of extracted."
@@ -341,7 +340,7 @@ def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
 def _check_start(key: str, name: str, config: Config) -> None:
     """Refuse a start that is neither a model nor a system of the right kind that is trained as this one."""
     system = config.systems[name]
-    if (other := experiment.starts_from(config, name)) is None:
+    if (other := system.start) in config.models:
         return
     wanted = system.kind_of_start
     others = ((one, entry) for one, entry in config.systems.items() if one != name)
@@ -362,9 +361,9 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
     check_name(f"{key}.system", model.system, config.systems)
     system, task = config.systems[model.system], config.datasets[model.dataset].TASK
     fault = None
-    if not config.systems[model.system].fits(config.datasets[model.dataset]):
+    if not system.fits(config.datasets[model.dataset]):
         fault = f"which is not for {'queries' if task is None else 'sentences'}"
-    elif not config.systems[model.system].is_trained:
+    elif not system.is_trained:
         fault = "which is not trained. Name a model as initial for a model as it is"
     elif system.kind == "crossencoder":
         fault = "which reads a query and a passage together. Name a bi-encoder"
@@ -374,8 +373,8 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
             f"got {model.system}, {fault}."
         )
     asked = model.variant or f"seed{config.seed}"
-    is_known = re.fullmatch(experiment.VARIANT, asked) and asked != UNTRAINED
-    if not is_known or experiment.ranking_variant(config, model.system, asked) != asked:
+    is_known = re.fullmatch(variants.VARIANT, asked) and asked != UNTRAINED
+    if not is_known or system.ranking_variant(asked) != asked:
         raise ValueError(
             f"{key}.variant: expected one that {model.system} has, such as seed{config.seed}, "
             f"got {preview(asked)}. See docs/architecture.md."
@@ -387,7 +386,7 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
 def _has_two_encoders(model: Any, config: Config) -> bool:
     """Whether the system that a checkpoint is made of has one for queries and one for passages."""
     system = config.systems[model.system]
-    recipe = experiment.recipe(config, model.dataset, system)
+    recipe = config.datasets[model.dataset].recipe_of(system)
     return system.kind == "biencoder" and not recipe.tied
 
 
@@ -416,7 +415,7 @@ def _check_what_starts_from_lstm(config: Config) -> None:
         if expansion.trained:
             starts[f"expansions.{name}.trained"] = expansion.trained.initial
     for key, initial in starts.items():
-        if initial in config.models and config.models[experiment.origin(config, initial)].source == "lstm":
+        if initial in config.models and config.models[initial].origin.source == "lstm":
             raise ValueError(
                 f"{key}.initial: expected a Transformer, got {initial}, an LSTM, from which only systems of "
                 "kind sentence_encoder start."
@@ -427,9 +426,9 @@ def check_tables(config: Config) -> None:
     _check_measures("metrics.measures", config.metrics.measures, task=None)
     known = [
         measure
-        for dataset, settings in config.datasets.items()
+        for settings in config.datasets.values()
         for split in settings.eval_splits
-        for measure in experiment.metrics(config, dataset, split).measures
+        for measure in settings.metrics(split).measures
     ]
     known = list(dict.fromkeys([*config.metrics.measures, *known]))
     for name, table in config.tables.items():
@@ -439,7 +438,7 @@ def check_tables(config: Config) -> None:
             if "by_dataset" in entry:
                 raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
             of = f"{key}.by_dataset.{dataset}"
-            given = {**vars(tables.of_dataset(table, entry)), "by_dataset": {}}
+            given = {**vars(shown.of_dataset(table, entry)), "by_dataset": {}}
             whole = checked_block(Table, given, key=of)
             _check_table(of, whole, config, known=known, dataset=dataset)
             table.by_dataset[dataset] = {part: vars(whole)[part] for part in entry}
@@ -465,8 +464,8 @@ def _check_table(
         if not above and is_there and not measures.parse(measure).needs_answers:
             listed, place = known, "metrics.measures, or to those of the data set"
             if dataset is not None:
-                listed = experiment.metrics(config, dataset).measures
-                place = experiment.measures_key(config, dataset)
+                listed = config.datasets[dataset].metrics().measures
+                place = config.datasets[dataset].measures_key()
             _check_listed(f"{key}.measures", measure, listed, place=place)
         if above:
             _check_column(f"{key}.measures", name, config, optional=table.optional)
@@ -503,7 +502,7 @@ def check_figures(config: Config) -> None:
             of_table = config.tables[figure.table].measures
             _check_listed(f"{key}.measures", measure, of_table, place=f"tables.{figure.table}.measures")
         for title, systems in figure.systems_of_panels.items():
-            fit = experiment.systems_of_kind(config, figure.PANELS_OF)
+            fit = config.systems_of_kind(figure.PANELS_OF)
             for system in systems:
                 check_name(f"{key}.panels.{title}", system, fit)
         for title, on_line in figure.systems_of_lines.items():

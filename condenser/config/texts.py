@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from condenser.blocks import Config
 from condenser.config.messages import LONGEST_PATH, preview
+from condenser.nouns import Config
 
 _LONGEST_LABEL = 200
 _FORMULA = ("=", "+", "-", "@")  # with which a spreadsheet begins a formula

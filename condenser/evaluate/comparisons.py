@@ -69,7 +69,7 @@ def measure_columns(
     """All intervals and comparisons of a table, by column. NaN and no comparisons where nothing is judged.
 
     Args:
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        rows: as `condenser.shown.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
         metrics: from `read_metrics`.
         significance: further arguments of `summaries`.
@@ -113,7 +113,7 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, 
     """A line for each column and comparison, in that order; as in docs/using.md.
 
     Args:
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        rows: as `condenser.shown.table_rows` gives them.
         by_column: of each column, from `measure_columns`.
     """
     names = row_names(rows)

@@ -29,7 +29,7 @@ def conclusion(
 
     Args:
         tests: the lines of `<table>.tests.tsv`; numbers as text, or NaN where the text is empty.
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        rows: as `condenser.shown.table_rows` gives them.
         searchable: the systems that `make search` can name.
         overlays: the configuration files that the workflow was started with.
     """

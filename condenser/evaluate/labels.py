@@ -25,7 +25,7 @@ def label_lines(
     one between them that is as good: of few labels the draws differ so much that no test shows it by itself.
 
     Args:
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        rows: as `condenser.shown.table_rows` gives them.
         values: of a measure in each row, by seed and query.
         significance: further arguments of `summaries`.
     """

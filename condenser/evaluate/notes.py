@@ -63,7 +63,7 @@ def notes_of_table(
     Args:
         dataset: of the table; lines on another one begin with its name.
         counts: `counts.json` of the data sets that its columns are measured on.
-        noted: from `condenser.experiment.tables.table_notes`.
+        noted: from `condenser.shown.table_notes`.
         lengths: by data set and checkpoint, of the `texts` in `noted`.
         losses: of the `trainings` in `noted`, in order.
         validations: of the trainings in `compared`, in order.

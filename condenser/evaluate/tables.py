@@ -154,7 +154,7 @@ def make_table(
     ours, in the papers' order.
 
     Args:
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        rows: as `condenser.shown.table_rows` gives them.
         metrics: from `condenser.evaluate.comparisons.read_metrics`.
         sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
         by_column: of each column, from `condenser.evaluate.comparisons.measure_columns`.

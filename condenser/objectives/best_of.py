@@ -12,7 +12,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from condenser.settings import Count, Model, Name, NotNegative
+from condenser.nouns import Model
+from condenser.settings import Count, Name, NotNegative
 
 
 class Settings(Model):

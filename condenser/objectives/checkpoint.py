@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import LARGEST, Block, Count, DatasetName, HomePath, Model, Name
+from condenser.nouns import Model
+from condenser.settings import LARGEST, Block, Count, DatasetName, HomePath, Name
 from condenser.shards import QUERY_FOLDER
 
 _READ = (".json", ".safetensors", ".bin", ".txt", ".model")  # files of a checkpoint

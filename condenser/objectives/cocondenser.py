@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import (
-    LARGEST,
-    Block,
-    Count,
-    NotNegative,
-    Positive,
-    Pretraining,
-    Share,
-    Whole,
-)
+from condenser.nouns import Pretraining
+from condenser.settings import LARGEST, Block, Count, NotNegative, Positive, Share, Whole
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from condenser.settings import LARGEST, Count, Positive, Pretraining, Share
+from condenser.nouns import Pretraining
+from condenser.settings import LARGEST, Count, Positive, Share
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards

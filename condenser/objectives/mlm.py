@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from condenser.settings import Pretraining, Share
+from condenser.nouns import Pretraining
+from condenser.settings import Share
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards

@@ -23,7 +23,6 @@ from condenser.data.generators import generator_bytes
 from condenser.data.official import official_file
 from condenser.encoders import read_encoder_config
 from condenser.evaluate import published
-from condenser.experiment import parse_variant, whole_split
 from condenser.files import atomic_write, canonical_json, sha256_text, write_json
 from condenser.job import settings_of
 from condenser.manifest import sound_record
@@ -31,6 +30,7 @@ from condenser.pipeline.record import TOLD_APART
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs, key_of
 from condenser.settings import Settings
+from condenser.variants import parse_variant, whole_split
 
 MACHINES = ("Xeon", "H200")  # of seconds.tsv: a processor, a GPU
 COLUMNS = ("rule", "jobs", "seconds", "bytes_on_disk", "basis", "machine", "sizes")

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment, kinds
-from condenser.blocks import Config
-from condenser.experiment.tables import table_rows
+from condenser import kinds, variants
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER, ORIGIN
+from condenser.nouns import Config, System
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.remembered import note_origin
 from condenser.pipeline.specs import Specs
-from condenser.settings import AUTO, plain
+from condenser.settings import AUTO, UNTRAINED, plain
+from condenser.shown import table_rows
 
 SETTINGS = ("system", "recipe", "encode", "compute")
 
@@ -85,11 +85,11 @@ class Known:
 
     def _system(self, dataset: str, system: str) -> dict[str, Any]:
         config, entry = self.config, self.config.systems[system]
-        usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
-        recipe = experiment.recipe(config, dataset, entry)
+        usual = entry.variant(num_queries="all", seed=config.seed)
+        recipe = config.datasets[dataset].recipe_of(entry)
         settings = {**vars(config), "system": entry, "recipe": recipe}
-        depth = experiment.run_depth(config, dataset, system, purpose="eval")
-        pattern = _variants_of(config, system)
+        depth = entry.run_depth(dataset, purpose="eval")
+        pattern = _variants_of(entry)
         described: dict[str, Any] = {
             "kind": entry.kind,
             "label": entry.label or system,
@@ -123,17 +123,17 @@ class Known:
             ValueError: it cannot answer.
         """
         config, entry = self.config, self.config.systems[system]
-        has_variants = _variants_of(config, system) != experiment.UNTRAINED
-        variant = "{variant}" if has_variants else experiment.UNTRAINED
+        has_variants = _variants_of(entry) != UNTRAINED
+        variant = "{variant}" if has_variants else UNTRAINED
         folder = self.results / dataset
         files = entry.files_to_answer(
-            str(folder), str(folder / "systems" / system / variant), experiment.token_shards(config)
+            str(folder), str(folder / "systems" / system / variant), config.token_shards
         )
-        initial = experiment.initial_model(config, system)
+        initial = entry.start_model
         if initial is not None and AUTO in vars(recipe.lengths).values():
-            files["lengths"] = [self.lengths_of(dataset, initial)]
+            files["lengths"] = [self.lengths_of(dataset, initial.key)]
         if entry.ranks_hits_of and initial is not None:
-            files["tokenizer"] = [self.tokenizer_of(dataset, initial)]
+            files["tokenizer"] = [self.tokenizer_of(dataset, initial.key)]
         return files
 
     def _variant(self, dataset: str, system: str, variant: str, needed: list[str]) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Known:
         files = [file.format(variant=variant) for file in needed]
         described: dict[str, Any] = {}
         if parts := entry.ranks_hits_of:
-            described["parts"] = [[part, experiment.ranking_variant(config, part, variant)] for part in parts]
+            described["parts"] = [[part, config.systems[part].ranking_variant(variant)] for part in parts]
         try:
             if entry.start is not None:
                 described["model"] = self.encoder_of(dataset, system, variant)
@@ -173,8 +173,8 @@ class Known:
         return file.exists()
 
 
-def _variants_of(config: Config, system: str) -> str:
+def _variants_of(system: System) -> str:
     """The variants that a system can have, as a regular expression."""
-    if experiment.has_sizes(config, system):
-        return experiment.TRAINED
-    return r"seed\d+" if experiment.has_seeds(config, system) else experiment.UNTRAINED
+    if system.has_sizes:
+        return variants.TRAINED
+    return r"seed\d+" if system.has_seeds else UNTRAINED

@@ -23,11 +23,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from condenser import experiment
-from condenser.blocks import Config
+from condenser import kinds, variants
 from condenser.data import sources
-from condenser.experiment import run_depth
-from condenser.experiment.tables import (
+from condenser.files import canonical_json, sha256_file, sha256_text
+from condenser.job import write_job
+from condenser.nouns import Config
+from condenser.pipeline.code import code_digests
+from condenser.pipeline.remembered import Remembered
+from condenser.settings import UNTRAINED, BlockType, Settings, partly, plain
+from condenser.shown import (
     figure_settings,
     table_columns,
     table_comparisons,
@@ -35,11 +39,6 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
-from condenser.files import canonical_json, sha256_file, sha256_text
-from condenser.job import write_job
-from condenser.pipeline.code import code_digests
-from condenser.pipeline.remembered import Remembered
-from condenser.settings import UNTRAINED, BlockType, Settings, partly, plain
 
 Job = tuple[str, dict[str, str]]  # a rule and its wildcards
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
@@ -164,7 +163,7 @@ class Specs:
         if key not in self._specs:
             declared = self.rules[self.name_of(rule, wildcards)]
             settings = job_settings(self.config, wildcards)
-            shards = experiment.token_shards(self.config)
+            shards = self.config.token_shards
             if wildcards.get("shard", shards[0]) not in shards:
                 raise LookupError(
                     f"expected a shard from {shards[0]} to {shards[-1]}, got {wildcards['shard']}. "
@@ -331,19 +330,18 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if noun in wildcards:
             known = vars(config)[f"{noun}s"]
             if wildcards[noun] not in known:
-                raise experiment.unknown(noun, wildcards[noun], known)
+                raise kinds.unknown(noun, wildcards[noun], known)
     if "model" in wildcards:
-        model, seed = experiment.model_of(config, wildcards["model"])
-        seen.model = config.models[model]
+        seen.model, seed = config.model_of(wildcards["model"])
         if seed is None:
             seed = seen.model.seed
         seen.seed = config.seed if seed is None else seed
-    seen.train_queries, seed = experiment.parse_variant(wildcards.get("variant", ""))
+    seen.train_queries, seed = variants.parse_variant(wildcards.get("variant", ""))
     if seed is not None:
         seen.seed = seed
     if "system" in wildcards:
         system = config.systems[wildcards["system"]]
-        if wildcards.get("variant") == UNTRAINED and experiment.has_seeds(config, wildcards["system"]):
+        if wildcards.get("variant") == UNTRAINED and system.has_seeds:
             raise LookupError(
                 f"systems.{wildcards['system']}: expected a variant such as seed{config.seed}, "
                 f"because it is trained, got {UNTRAINED}."
@@ -364,26 +362,26 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
     if "dataset" in wildcards:
         dataset = config.datasets[wildcards["dataset"]]
-        seen.lengths = vars(experiment.recipe(config, wildcards["dataset"])).get("lengths")
-        seen.metrics = experiment.metrics(config, wildcards["dataset"], wildcards.get("split"))
+        seen.lengths = vars(dataset.recipe_of()).get("lengths")
+        seen.metrics = dataset.metrics(wildcards.get("split"))
         seen.dataset = sources.settings_of_collect(dataset)
     if dataset is not None and (dataset.own_recipe or system is not None):
         ranked = dataset.TASK is None
-        asked = experiment.recipe(config, wildcards["dataset"], system)
+        asked = dataset.recipe_of(system)
         if seen.train_queries in asked.epochs_by_size:
             asked.epochs, asked.updates = asked.epochs_by_size[seen.train_queries], None
-        if ranked and system is not None and not config.systems[wildcards["system"]].is_trained:
+        if ranked and system is not None and not system.is_trained:
             asked.negatives = copy(asked.negatives)
             asked.negatives.margin = None
         seen.recipe = _without(asked, {"epochs_by_size", "similarities"})
         seen.similarities = vars(asked).get("similarities")
         if ranked and "split" in wildcards:
             of_training = {dataset.learns_on, dataset.official_unjudged, *config.extracted}
-            purpose = "train" if experiment.whole_split(wildcards["split"]) in of_training else "eval"
+            purpose = "train" if variants.whole_split(wildcards["split"]) in of_training else "eval"
             seen.depth = (
                 vars(asked.depth)[purpose]
                 if system is None
-                else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
+                else system.run_depth(wildcards["dataset"], purpose=purpose)
             )
     if "table" in wildcards:
         names = wildcards["dataset"], wildcards["table"]
@@ -428,6 +426,6 @@ def unknown_name(config: Config, result: str) -> str | None:
         job_settings(config, names)
     except (LookupError, ValueError) as error:
         return str(error)
-    if "variant" in names and not re.fullmatch(experiment.VARIANT, names["variant"]):
+    if "variant" in names and not re.fullmatch(variants.VARIANT, names["variant"]):
         return f"expected a variant such as seed42, n1000-seed42 or {UNTRAINED}, got {names['variant']}."
     return None

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Block, FineTunedSystem, Name, Positive, PseudoLabels
+from condenser.nouns import FineTunedSystem, PseudoLabels
+from condenser.settings import Block, Name, Positive
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles

@@ -8,7 +8,8 @@ from typing import Literal
 
 from pydantic import field_validator
 
-from condenser.settings import Name, NotNegative, Share, System
+from condenser.nouns import System
+from condenser.settings import Name, NotNegative, Share
 
 Language = Literal[
     "en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it",

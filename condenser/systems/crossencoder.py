@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import model_validator
 
-from condenser.settings import Count, FineTunedSystem, Name, PseudoLabels, System
+from condenser.nouns import FineTunedSystem, PseudoLabels, System
+from condenser.settings import Count, Name
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles

@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PlainValidator, model_validator
 
-from condenser.settings import Count, Names, System
+from condenser.nouns import System
+from condenser.settings import Count, Names
 
 LEARNT = "learnt"
 """Weights that are fitted on the train queries (`condenser.retrieve.learnt_weights`)."""

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from condenser.settings import Count, FineTunedSystem, Names
+from condenser.nouns import FineTunedSystem
+from condenser.settings import Count, Names
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import model_validator
 
-from condenser.settings import DatasetName, StartedSystem
+from condenser.nouns import StartedSystem
+from condenser.settings import DatasetName
 
 
 class Settings(StartedSystem):

@@ -5,7 +5,8 @@ Source: Condenser, Table 1 (after Reimers and Gurevych 2019, Table 1).
 
 from __future__ import annotations
 
-from condenser.settings import HomePath, System
+from condenser.nouns import System
+from condenser.settings import HomePath
 
 
 class Settings(System):

@@ -24,7 +24,8 @@ from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
-from condenser.settings import LONGER_TEXTS, Pretraining
+from condenser.nouns import Pretraining
+from condenser.settings import LONGER_TEXTS
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import contrastive_backward

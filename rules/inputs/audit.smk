@@ -14,5 +14,5 @@ def audited_files(wildcards):
         "train_queries": f"{folder}/queries.{train}.jsonl" if train else [],
         "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in entry.eval_splits],
         "qrels": [f"{folder}/qrels.{split}.tsv" for split in entry.splits],
-        "lengths": [lengths_file(dataset, model) for model in experiment.checkpoints_of(config, dataset)],
+        "lengths": [lengths_file(dataset, model) for model in config.datasets[dataset].checkpoints],
     }

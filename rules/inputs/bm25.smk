@@ -12,8 +12,8 @@ def index_of(system, variant):
 
 def index_pattern(system):
     """The indexes of a BM25 system, one or one for each variant, as a regular expression."""
-    index = re.escape(index_of(system, experiment.UNTRAINED))
-    return rf"{index}\.{experiment.FITTED}" if experiment.learns(config, system) else index
+    index = re.escape(index_of(system, variants.UNTRAINED))
+    return rf"{index}\.{variants.FITTED}" if config.systems[system].learns else index
 
 
 def expansions_of_index(wildcards):
@@ -34,7 +34,7 @@ def index_to_ask(wildcards):
 def model_of_weigher(wildcards):
     """What the model of an expansion's term weights starts from, and the tokens that it reads."""
     dataset, initial = wildcards.dataset, config.expansions[wildcards.expansion].trained.initial
-    _, seed = experiment.parse_variant(wildcards.variant)
+    _, seed = variants.parse_variant(wildcards.variant)
     return {
         "initial": model_file(dataset, initial, seed=seed),
         "tokens": collection_tokens(dataset, initial),

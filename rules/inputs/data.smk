@@ -29,7 +29,7 @@ def prefetch_inputs(wildcards):
 def given_examples(wildcards):
     """The examples of all train queries by the first system whose negatives official files give; else none."""
     entry = config.datasets[wildcards.dataset]
-    _, seed = experiment.parse_variant(wildcards.variant)
+    _, seed = variants.parse_variant(wildcards.variant)
     return next(
         (
             system_file(wildcards.dataset, name, f"seed{seed}", "examples.jsonl")

@@ -30,15 +30,15 @@ def compared_with_candidates(wildcards):
     out, and of systems that are no teachers.
     """
     teacher = wildcards.system
-    is_teacher = experiment.denoising(config, teacher) is not None
-    is_compared = is_teacher and experiment.may_hold_out(config, wildcards.dataset, wildcards.variant)
-    variant = experiment.crossfit_variant(config, wildcards.dataset, wildcards.variant)
+    is_teacher = config.systems[teacher].denoising is not None
+    is_compared = is_teacher and config.datasets[wildcards.dataset].may_hold_out(wildcards.variant)
+    variant = config.datasets[wildcards.dataset].crossfit_variant(wildcards.variant)
     held_out = held_out_file(wildcards.dataset, variant) if is_compared else []
     if not held_out:
         return dict.fromkeys(("compared_runs", "candidates_run", "held_out"), [])
     split = split_of(wildcards.dataset, "train_split")
     candidates = config.systems[teacher].candidates
-    compared = split if variant == wildcards.variant else f"{split}{experiment.HELD_OUT}"
+    compared = split if variant == wildcards.variant else f"{split}{variants.HELD_OUT}"
     return {
         "compared_runs": [
             run_file(wildcards.dataset, system, variant, compared) for system in (teacher, candidates)
@@ -50,13 +50,13 @@ def compared_with_candidates(wildcards):
 
 def judgements_of_comparison(wildcards):
     """The judgements of the train queries, by which a teacher whose scores count is compared."""
-    return data("qrels.{train}.tsv")(wildcards) if experiment.denoising(config, wildcards.system) else []
+    return data("qrels.{train}.tsv")(wildcards) if config.systems[wildcards.system].denoising else []
 
 
 def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
-    recipe = experiment.recipe(config, wildcards.dataset, config.systems[wildcards.system])
+    recipe = config.datasets[wildcards.dataset].recipe_of(config.systems[wildcards.system])
     if not recipe.negatives.without_answers or dataset.example_files(wildcards.system):
         return []
     return f"results/{wildcards.dataset}/data/collection.jsonl"

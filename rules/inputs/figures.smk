@@ -3,13 +3,13 @@
 import os
 
 from condenser.evaluate import figures
-from condenser.experiment import tables
+from condenser import shown
 
 
 def files_of_figure(wildcards):
     """What a figure is drawn from, by what its kind reads, in the order of its rows."""
     dataset = wildcards.dataset
-    settings = tables.figure_settings(config, dataset, wildcards.figure)
+    settings = shown.figure_settings(config, dataset, wildcards.figure)
     kind = figures.load(settings)
     if kind.READS == "variants":
         systems = [row["system"] for row in settings.rows]

@@ -6,15 +6,15 @@ from condenser.objectives import checkpoint as checkpoints
 
 def folder_files(wildcards):
     """The user's own files of a checkpoint; a folder that cannot be used ends what needs it with a line."""
-    name = wildcards.model
+    model = config.models[wildcards.model]
     try:
-        layers_and_positions(config.models[name], f"models.{name}")
-        return list(map(str, checkpoints.local_files(config.models[name])))
+        layers_and_positions(model)
+        return list(map(str, checkpoints.local_files(model)))
     except ValueError as error:
         sys.exit(f"error: config: {error}")
     except OSError as error:
         sys.exit(
-            f"error: config: models.{name}.path: expected to list {error.filename}, got: {error.strerror}. "
+            f"error: config: models.{model.key}.path: expected to list {error.filename}, got: {error.strerror}. "
             "Correct the rights."
         )
 
@@ -38,7 +38,7 @@ def candidates_of(wildcards):
     """The weights of the candidates that a model is chosen from, in order."""
     dataset, asked = wildcards.dataset, f"seed{config.seed}"
     return [
-        encoder_file(dataset, system, experiment.ranking_variant(config, system, asked))
+        encoder_file(dataset, system, config.systems[system].ranking_variant(asked))
         for system in config.models[wildcards.model].of
     ]
 
@@ -60,5 +60,5 @@ def rankings_to_choose_by(wildcards):
 
 def tokens_to_learn_from(wildcards):
     """The token shards of a model's corpus."""
-    model, _ = experiment.model_of(config, wildcards.model)
-    return collection_tokens(wildcards.dataset, model)
+    model, _ = config.model_of(wildcards.model)
+    return collection_tokens(wildcards.dataset, model.key)

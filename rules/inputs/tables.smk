@@ -1,12 +1,12 @@
 # Inputs of the rules in rules/tables.smk.
 
 from condenser.evaluate import columns, measures, notes, published
-from condenser.experiment import tables
+from condenser import shown
 
 
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
-    asked = experiment.metrics(config, wildcards.dataset, wildcards.split).measures
+    asked = config.datasets[wildcards.dataset].metrics(wildcards.split).measures
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
@@ -16,15 +16,15 @@ def texts_with_answers(wildcards):
 def rows_that_fit(wildcards):
     """The rows of a table."""
     dataset, table = wildcards.dataset, wildcards.table
-    entry = tables.table_entry(config, dataset, table)
+    entry = shown.table_entry(config, dataset, table)
     check_rows_fit(dataset, f"{table}.tsv", entry.rows)
-    return tables.table_rows(config, dataset, table)
+    return shown.table_rows(config, dataset, table)
 
 
 def places_of_table(wildcards):
     """Where the columns of a table are measured: data sets and evaluation sets, in order."""
     try:
-        of_table, _ = tables.table_columns(config, wildcards.dataset, wildcards.table)
+        of_table, _ = shown.table_columns(config, wildcards.dataset, wildcards.table)
     except ValueError as error:
         sys.exit(f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: {error}")
     return columns.places(of_table)
@@ -47,7 +47,7 @@ def noted_of_table(wildcards):
     The counts are in the manifests of the jobs behind the rows.
     """
     dataset = wildcards.dataset
-    noted = tables.table_notes(config, dataset, wildcards.table)
+    noted = shown.table_notes(config, dataset, wildcards.table)
     of_texts = [lengths_file(one["dataset"], one["model"]) for one in noted["texts"]]
     losses = [
         (
@@ -66,7 +66,7 @@ def noted_of_table(wildcards):
     counted = [
         manifest_of(*job)
         for job in SPECS.jobs_behind_all(map(owner_of, rows))
-        if notes.is_counted(*job, places) and not job[1].get("variant", "").startswith(experiment.CROSSFIT)
+        if notes.is_counted(*job, places) and not job[1].get("variant", "").startswith(variants.CROSSFIT)
     ]
     return {
         **{"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations},
@@ -100,8 +100,8 @@ def made_from_texts(dataset, system, variant):
     files = [f"results/{dataset}/{name}" for name in made]
     if config.systems[system].start is not None:
         files.append(encoder_file(dataset, system, variant))
-    for other in experiment.systems_of(config, system):
-        theirs = experiment.ranking_variant(config, other, variant)
+    for other in config.systems[system].needs:
+        theirs = config.systems[other].ranking_variant(variant)
         files += made_from_texts(dataset, other, theirs)
     return files
 
@@ -119,12 +119,12 @@ def metrics_to_compare(wildcards):
 def tests_of_table(wildcards):
     """The tests of a table with `compare_with`, which are made before it; none where nothing is judged."""
     dataset, table = wildcards.dataset, wildcards.table
-    entry = tables.table_entry(config, dataset, table)
+    entry = shown.table_entry(config, dataset, table)
     is_tested = entry.compare_with and config.datasets[dataset].is_measured
     return [f"results/{dataset}/{table}.tests.tsv"] if is_tested else []
 
 
 def published_figures(wildcards):
     """The files of published figures that a table names; none for most."""
-    entry = tables.table_entry(config, wildcards.dataset, wildcards.table)
+    entry = shown.table_entry(config, wildcards.dataset, wildcards.table)
     return [str(published.file(name)) for name in entry.published]

@@ -33,4 +33,4 @@ def teacher_run(wildcards):
 
 def held_out_of_learner(wildcards):
     """The queries that no training of a variant sees, for a system that learns from queries."""
-    return held_out_of_variant(wildcards) if experiment.learns(config, wildcards.system) else []
+    return held_out_of_variant(wildcards) if config.systems[wildcards.system].learns else []

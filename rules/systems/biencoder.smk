@@ -1,7 +1,7 @@
 # Bi-encoders. Needs: a fine-tuned or pre-trained model and token shards. Makes: embeddings, one shard for
 # each token shard, and by exhaustive search a run.
 
-BIENCODERS = experiment.systems_of_kind(config, "biencoder")
+BIENCODERS = config.systems_of_kind("biencoder")
 ENCODING = ("encode.batch_tokens", "encode.block_rows")
 
 

@@ -3,7 +3,7 @@
 # passages, and runs of any split.
 
 
-BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
+BM25_SYSTEMS = config.systems_of_kind("bm25")
 
 
 rule term_weights:
@@ -24,7 +24,7 @@ rule term_weights:
         "results/{dataset}/benchmarks/term_weights.{expansion}.{variant}.tsv"
     wildcard_constraints:
         expansion=names(name for name, entry in config.expansions.items() if entry.trained),
-        variant=experiment.FITTED,
+        variant=variants.FITTED,
     conda:
         "../../envs/torch.yaml"
     threads: THREADS

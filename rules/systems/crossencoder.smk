@@ -20,7 +20,7 @@ rule rerank:
     benchmark:
         "results/{dataset}/benchmarks/rerank.{system}.{variant}.{split}.tsv"
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "crossencoder")),
+        system=names(config.systems_of_kind("crossencoder")),
     conda:
         "../../envs/torch.yaml"
     threads: THREADS

@@ -13,7 +13,7 @@ rule fusion_weights:
     log:
         "results/{dataset}/logs/fusion_weights.{system}.{variant}.log",
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "fusion")),
+        system=names(config.systems_of_kind("fusion")),
     conda:
         "../../envs/data.yaml"
     resources:
@@ -39,7 +39,7 @@ rule fusion:
     log:
         "results/{dataset}/logs/fusion.{system}.{variant}.{split}.log",
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "fusion")),
+        system=names(config.systems_of_kind("fusion")),
     conda:
         "../../envs/data.yaml"
     resources:

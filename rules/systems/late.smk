@@ -20,7 +20,7 @@ rule late:
     benchmark:
         "results/{dataset}/benchmarks/late.{system}.{variant}.{split}.tsv"
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "late")),
+        system=names(config.systems_of_kind("late")),
     conda:
         "../../envs/torch.yaml"
     threads: THREADS

@@ -1,7 +1,7 @@
 # Encoders of sentences. Needs: a pre-trained model, and pairs or triplets. Makes: a fine-tuned model,
 # similarities, and (also of word vectors) metrics.
 
-SENTENCE_ENCODERS = experiment.systems_of_kind(config, "sentence_encoder")
+SENTENCE_ENCODERS = config.systems_of_kind("sentence_encoder")
 
 
 rule train_sentences:

@@ -11,7 +11,7 @@ rule word_similarities:
     log:
         "results/{dataset}/logs/word_similarities.{system}.{variant}.{split}.log",
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "word_vectors")),
+        system=names(config.systems_of_kind("word_vectors")),
         variant="untrained",
     conda:
         "../../envs/torch.yaml"

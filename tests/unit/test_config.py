@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import yaml
 
-from condenser import experiment
-from condenser.blocks import Config
 from condenser.config import validated
 from condenser.config.positions import (
     EMBEDDED_LAYERS,
@@ -23,6 +21,7 @@ from condenser.config.positions import (
 )
 from condenser.data.batches import num_steps
 from condenser.model.backbone_sources import embedded_folder
+from condenser.nouns import Config
 from condenser.objectives import checkpoint
 from condenser.pipeline.specs import job_settings
 from condenser.settings import merged, partly, plain
@@ -621,7 +620,7 @@ def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path,
     paper = validated(merged(written, yaml.safe_load((root / "configs/paper.yaml").read_text())))
     assert paper.encode.separator == "always"
     assert paper.models["cocondenser"].span_tokens[1] == 128 - 2
-    assert experiment.home(paper, "cocondenser", "msmarco") == "msmarco-documents"
+    assert paper.models["cocondenser"].home("msmarco") == "msmarco-documents"
     recipe = paper.recipes["marco"]
     assert num_warmup_steps(150_000, warmup_ratio=recipe.warmup_ratio) == 0
     assert recipe.negatives.depth == 200 and recipe.depth.train - 200 >= 7  # positives of a query
@@ -650,11 +649,11 @@ def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path,
     assert plain(recipe.lengths) == {"query": 256, "passage": 256} and recipe.negatives.without_answers
     for name in ("nq", "tqa"):
         assert datasets[name].name == name and datasets[name].recipe == "dpr"
-        assert experiment.home(config, "cocondenser", name) == "wikipedia"  # pre-trained once for both
-        assert experiment.metrics(config, name).measures == ["hits@5", "hits@20", "hits@100"]
-    assert experiment.home(config, "cocondenser", "msmarco_doc") == "msmarco-documents"
+        assert config.models["cocondenser"].home(name) == "wikipedia"  # pre-trained once for both
+        assert config.datasets[name].metrics().measures == ["hits@5", "hits@20", "hits@100"]
+    assert config.models["cocondenser"].home("msmarco_doc") == "msmarco-documents"
     assert datasets["msmarco-documents"].train_split is datasets["msmarco-documents"].eval_split is None
-    assert "MRR@100" in experiment.metrics(config, "msmarco_doc").measures
+    assert "MRR@100" in config.datasets["msmarco_doc"].metrics().measures
 
 
 NUMBER = re.compile(r"(?<![\w.@-])\d+(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
@@ -754,7 +753,7 @@ def test_a_data_set_that_names_no_recipe_has_the_one_of_all(written: Values) -> 
 def test_a_system_replaces_keys_of_its_data_sets_recipe(written: Values) -> None:
     config = made(written, ("systems.condenser-round1.recipe", {"lengths": {"query": 24}}))
     for system, query in (("condenser-round1", 24), ("condenser-round2", 32)):
-        recipe = experiment.recipe(config, "msmarco", config.systems[system])
+        recipe = config.datasets["msmarco"].recipe_of(config.systems[system])
         assert plain(recipe.lengths) == {"query": query, "passage": 128}
 
 
@@ -773,7 +772,7 @@ def test_lengths_are_the_recipes_or_the_data_sets_or_auto(
     """A user's own collection is not cut at the lengths of MS MARCO."""
     mine = {"source": "beir", "path": TINY, "lengths": dataset}
     config = made(written, ("datasets.mine", mine), ("recipes.marco.lengths", recipe))
-    lengths = experiment.recipe(config, "mine").lengths
+    lengths = config.datasets["mine"].recipe_of().lengths
     assert (lengths.query, lengths.passage) == expected
 
 
@@ -929,9 +928,10 @@ def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> N
 @pytest.mark.parametrize("text", ["{", "[]", '{"num_hidden_layers": "4"}', '{"num_hidden_layers": 4}'])
 def test_a_backbones_broken_config_is_named(tmp_path: Path, text: str) -> None:
     folder = partly(checkpoint.Settings, backbone_folder(tmp_path))
+    folder._key = "backbone"
     (tmp_path / "config.json").write_text(text)
     with pytest.raises(ValueError, match=r"^models.backbone.path: .*config.json.*expected"):
-        layers_and_positions(folder, "models.backbone")
+        layers_and_positions(folder)
 
 
 @pytest.mark.parametrize(
@@ -948,4 +948,4 @@ def test_a_path_that_cannot_be_used_is_refused_by_what_needs_it_alone(
     entry = {**LSTM, "path": path} if source == "lstm" else {"objective": "checkpoint", "source": source}
     config = made(written, ("models.unused", {**entry, "path": path}))
     with pytest.raises(ValueError, match=f"^models.unused.path: {line}"):
-        layers_and_positions(config.models["unused"], "models.unused")
+        layers_and_positions(config.models["unused"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from condenser.blocks import Config
 from condenser.config import validated
-from condenser.experiment.tables import table_entry, table_rows
+from condenser.nouns import Config
 from condenser.pipeline.specs import job_settings
 from condenser.settings import merged, plain
+from condenser.shown import table_entry, table_rows
 
 
 @pytest.fixture(scope="module")

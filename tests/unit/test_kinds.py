@@ -10,8 +10,8 @@ import pytest
 from condenser import kinds
 from condenser.data import sources
 from condenser.evaluate import figures, measures
+from condenser.nouns import Figure, FineTunedSystem, Model, Pretraining, Sentences, System, Texts
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import Figure, FineTunedSystem, Model, Pretraining, Sentences, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
 

@@ -11,7 +11,7 @@ from source_code import imports, imports_at_once, tree_of
 
 # The ground, from below: each may import those before it.
 GROUND = [
-    *("settings", "blocks", "kinds", "files", "encoders", "progress", "commands"),
+    *("settings", "variants", "blocks", "kinds", "nouns", "files", "encoders", "progress", "commands"),
     *("program", "shards", "manifest", "job"),
 ]
 # What each other room may import besides, in all of a file, and in its functions alone.
@@ -25,16 +25,16 @@ MAY_IMPORT = {
     "export": {"export", "data", "model", "retrieve", "evaluate"},
     "objectives": {"objectives"},
     "systems": {"systems"},
-    "experiment": {"experiment", "data", "evaluate", "systems"},
-    "config": {"config", "experiment", "data", "evaluate", "objectives", "systems"},
+    "shown": {"data", "evaluate"},
+    "config": {"config", "shown", "data", "evaluate", "objectives", "systems"},
     "report": {"report", "data", "evaluate", "pipeline"},
     "live": {"live", "data", "model", "retrieve"},
-    "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems", "live"},
+    "pipeline": {"pipeline", "shown", "data", "evaluate", "objectives", "systems", "live"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
-    "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
+    "shown": {"objectives"},  # of a checkpoint, what it is called and read from
     "manifest": {"pipeline"},  # digests of the code that runs
 }
 

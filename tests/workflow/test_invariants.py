@@ -17,8 +17,8 @@ import yaml
 from graphs import Graph, Load, rules
 from runs import ROOT
 
-from condenser.experiment import CROSSFIT, ranking_variant
 from condenser.settings import merged
+from condenser.variants import CROSSFIT
 
 OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # among the findings: these need a user's sentences
 FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("configs/findings/*.yaml"))]
@@ -347,7 +347,7 @@ def test_every_system_ranks_queries_without_judgements_as_others(every: Graph, n
     """A log at the depth of an evaluation, and queries made from passages at that of train queries."""
     maker = {"log": "queries tiny log"}.get(name, f"extracted tiny {name}")
     for system in RANKERS:
-        variant = ranking_variant(every.settings, system, "seed42")
+        variant = every.settings.systems[system].ranking_variant("seed42")
         place = f"results/tiny/systems/{system}/{variant}/run"
         of_name, of_like = every.jobs(f"{place}.{name}.trec"), every.jobs(f"{place}.{like}.trec")
         renamed = {job if job == maker else re.sub(rf"\b{name}\b", like, job) for job in of_name}

@@ -10,10 +10,9 @@ import every_kind
 import pytest
 from graphs import Graph, Load, rerun, rules
 
-from condenser.experiment import checkpoints_of, initial_model, starts_from
-from condenser.experiment.tables import table_notes
 from condenser.pipeline import costs
 from condenser.settings import merged
+from condenser.shown import table_notes
 
 ALL_SHARDS = {"tokens tiny backbone", "query_tokens tiny backbone train", "collect tiny"}
 MORE = [  # of a train size
@@ -271,9 +270,10 @@ def test_a_chain_of_rounds_has_the_model_and_trainings_of_all_of_it(load: Load) 
     config = load(
         {"systems": systems, "tables": {"few": {"rows": ["third"], "measures": ["MRR@10"]}}}
     ).settings
-    assert starts_from(config, "third") == "second" and initial_model(config, "third") == "backbone"
-    assert starts_from(config, "condenser-round1") is None  # a model wins where a system has its name
-    assert "backbone" in checkpoints_of(config, "msmarco")
+    third = config.systems["third"]
+    assert (third.start_system.key, third.start_model.key) == ("second", "backbone")
+    assert config.systems["condenser-round1"].start_system is None  # a model wins where a system has its name
+    assert "backbone" in config.datasets["msmarco"].checkpoints
     trained = [one["system"] for one in table_notes(config, "msmarco", "few")["trainings"]]
     assert trained == ["backbone-round1", "second", "third"]
 

@@ -12,9 +12,9 @@ import yaml
 from graphs import Graph, Load
 from transformers import BertConfig
 
-from condenser.blocks import Config
+from condenser import shown
 from condenser.evaluate import published
-from condenser.experiment import chain, home, learns_terms, systems_behind, tables
+from condenser.nouns import Config
 from condenser.settings import merged
 
 PAPER = "configs/paper.yaml"
@@ -122,7 +122,7 @@ def test_the_labels_of_the_papers_scale_are_those_of_the_published_methods(
     papers: Config, table: str, dataset: str
 ) -> None:
     """Else no figure would stand beside ours."""
-    entry, rows = tables.table_entry(papers, dataset, table), tables.table_rows(papers, dataset, table)
+    entry, rows = shown.table_entry(papers, dataset, table), shown.table_rows(papers, dataset, table)
     figures = published.rows_of([published.file(name) for name in entry.published])
     theirs = {
         (row.method, row.train_queries) for row in figures if any(of[0] == dataset for of in row.figures)
@@ -134,7 +134,7 @@ def test_the_labels_of_the_papers_scale_are_those_of_the_published_methods(
 def test_no_table_with_published_figures_is_forgotten_above(papers: Config) -> None:
     for table in papers.tables:
         for dataset in published.OFFICIAL:
-            entry = tables.table_entry(papers, dataset, table)
+            entry = shown.table_entry(papers, dataset, table)
             rows = published.rows_of([published.file(name) for name in entry.published])
             has_figures = any(of[0] == dataset for row in rows for of in row.figures)
             if (table, dataset) in NOT_PUBLISHED:
@@ -146,10 +146,10 @@ def test_no_table_with_published_figures_is_forgotten_above(papers: Config) -> N
 def test_no_model_of_condensers_table_5_is_trained_on_ms_marco(papers: Config) -> None:
     """Condenser, section 4.4."""
     read = {
-        home(papers, model, "msmarco")
-        for row in tables.table_rows(papers, "msmarco", "low_data")
+        model.home("msmarco")
+        for row in shown.table_rows(papers, "msmarco", "low_data")
         if hasattr(papers.systems[row["system"]], "initial")
-        for model in chain(papers, papers.systems[row["system"]].initial)[:-1]
+        for model in papers.systems[row["system"]].start_model.chain[:-1]
     }
     assert read == {"wikibook", "wikipedia-paragraphs"}
 
@@ -157,13 +157,13 @@ def test_no_model_of_condensers_table_5_is_trained_on_ms_marco(papers: Config) -
 def test_each_table_has_the_bm25_of_its_paper(papers: Config) -> None:
     """The tuned pair has .187 and .857, Anserini's default .184 to .189 and .853; DPR took the default."""
     for table, dataset in NOT_PUBLISHED:
-        for row in tables.table_rows(papers, dataset, table):
+        for row in shown.table_rows(papers, dataset, table):
             if row["method"] == "BM25":
                 system = papers.systems[row["system"]]
                 expected = (0.9, 0.4) if table in ("low_data", "full_train") else (0.82, 0.68)
                 assert (system.k1, system.b) == expected, table
     tuned, default = (
-        papers.systems[row["system"]] for row in tables.table_rows(papers, "msmarco", "table1")[:2]
+        papers.systems[row["system"]] for row in shown.table_rows(papers, "msmarco", "table1")[:2]
     )
     assert (tuned.k1, tuned.b, default.k1, default.b) == (0.82, 0.68, 0.9, 0.4)
 
@@ -171,7 +171,7 @@ def test_each_table_has_the_bm25_of_its_paper(papers: Config) -> None:
 @pytest.mark.parametrize("dataset", ["nq", "tqa"])
 def test_the_condenser_mines_the_hard_negatives_of_dpr(papers: Config, dataset: str) -> None:
     """Condenser, section 4.3, on TriviaQA; on Natural Questions DPR's file takes their place."""
-    rows = {row["method"]: row["system"] for row in tables.table_rows(papers, dataset, "full_train")}
+    rows = {row["method"]: row["system"] for row in shown.table_rows(papers, dataset, "full_train")}
     assert papers.systems[rows["DPR + hard negatives"]].negatives == ["bm25", "condenser-round1"]
     assert papers.systems[rows["DPR + hard negatives"]].initial == "backbone"
     assert "condenser-round1" in papers.datasets["nq"].released
@@ -179,11 +179,11 @@ def test_the_condenser_mines_the_hard_negatives_of_dpr(papers: Config, dataset: 
 
 def test_figure_4_of_the_first_version_has_the_continued_condenser(papers: Config, load: Load) -> None:
     for config in (papers, load().settings):
-        figure = tables.figure_settings(config, "msmarco", "train_size")
+        figure = shown.figure_settings(config, "msmarco", "train_size")
         assert "Condenser, continued on the collection" in {row["method"] for row in figure.rows}
-        measures = tables.table_entry(config, "msmarco", figure.table).measures
+        measures = shown.table_entry(config, "msmarco", figure.table).measures
         assert measures == ["MRR@10", "R@100", "R@1000"]
-    of_nq = tables.figure_settings(papers, "nq", "train_size")
+    of_nq = shown.figure_settings(papers, "nq", "train_size")
     assert {row["system"] for row in of_nq.rows} == {"backbone-round1", "condenser-round1"}
 
 
@@ -214,16 +214,16 @@ def published_rows(papers: Config) -> list[tuple[str, str, str, str]]:
     targets: dict[tuple[str, str], list[str]] = {}
     is_fine_tuned: dict[tuple[str, str], bool] = {}
     for table, dataset in NOT_PUBLISHED:
-        ours = {row["method"]: row["system"] for row in tables.table_rows(papers, dataset, table)}
-        for name in tables.table_entry(papers, dataset, table).published:
+        ours = {row["method"]: row["system"] for row in shown.table_rows(papers, dataset, table)}
+        for name in shown.table_entry(papers, dataset, table).published:
             for row in published.rows_of([published.file(name)]):
                 if row.method in ours and any(of[0] == dataset for of in row.figures):
                     found = targets.setdefault((name, row.method), [])
                     if (target := f"results/{dataset}/{table}.tsv") not in found:
                         found.append(target)
-                    behind = systems_behind(papers, [ours[row.method]])  # itself, and those of its model
+                    behind = papers.systems_behind([ours[row.method]])  # itself, and those of its model
                     is_fine_tuned[name, row.method] = any(
-                        papers.systems[one].is_trained or learns_terms(papers, one) for one in behind
+                        papers.systems[one].is_trained or papers.systems[one].learns_terms for one in behind
                     )
     lines = []
     for name in published.names():

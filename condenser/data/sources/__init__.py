@@ -8,7 +8,7 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
   of `raw_files` to its path. Of `settings` it sees the keys that decide these files (`settings_of_collect`).
 
 The class of settings says which official and own files it reads, and what else is otherwise than by default
-(`condenser.settings.Texts`); for pairs or triplets of sentences it is made from `Sentences` and has a `TASK`:
+(`condenser.nouns.Texts`); for pairs or triplets of sentences it is made from `Sentences` and has a `TASK`:
 `similarity` (pairs with a score from 0 to 5), `triplets`, `inference` (pairs with a class), or `neighbours`
 (pairs that follow each other).
 

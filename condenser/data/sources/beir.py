@@ -24,7 +24,8 @@ from condenser.data.parsing import (
 )
 from condenser.data.records import Passage, Qrel
 from condenser.data.sources import plain_or_packed
-from condenser.settings import HomePath, PartlyJudgedTexts
+from condenser.nouns import PartlyJudgedTexts
+from condenser.settings import HomePath
 
 _HEADER = ("query-id", "corpus-id", "score")
 

@@ -59,8 +59,9 @@ from condenser.data.records import (
     read_queries,
     write_examples,
 )
+from condenser.nouns import PartlyJudgedTexts
 from condenser.progress import track
-from condenser.settings import Name, PartlyJudgedTexts
+from condenser.settings import Name
 
 PASSAGES = "psgs_w100.tsv.gz"
 FILES = {

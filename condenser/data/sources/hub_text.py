@@ -20,8 +20,9 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
+from condenser.nouns import Texts
 from condenser.program import check_proxies
-from condenser.settings import Block, Count, HomePath, Texts
+from condenser.settings import Block, Count, HomePath
 
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _STRINGS = ("string", "large_string", "string_view", "null")  # a null column has no text: its rows say so

@@ -32,7 +32,8 @@ from condenser.data.records import Passage, Qrel, Query
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 from condenser.data.triples import make_triple_examples
 from condenser.files import write_json
-from condenser.settings import JudgedTexts, Name
+from condenser.nouns import JudgedTexts
+from condenser.settings import Name
 
 ARCHIVE = "collectionandqueries.tar.gz"
 TRIPLES = "qidpidtriples.train.full.2.tsv.gz"

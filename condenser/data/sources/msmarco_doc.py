@@ -18,7 +18,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, preview, tab_columns, trec_qrel, tsv_query
 from condenser.data.records import Passage
-from condenser.settings import PartlyJudgedTexts
+from condenser.nouns import PartlyJudgedTexts
 
 DOCUMENTS = "msmarco-docs.tsv.gz"
 SPLITS = {  # queries, judgements

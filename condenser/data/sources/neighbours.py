@@ -17,7 +17,7 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row
 from condenser.data.records import Item, Passage
 from condenser.data.sources.hub_text import Part, files_of, part_passages
-from condenser.settings import Sentences
+from condenser.nouns import Sentences
 
 
 class Settings(Sentences):

@@ -15,7 +15,7 @@ from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, headed_rows, preview, tab_cells
 from condenser.data.records import Item
-from condenser.settings import Sentences
+from condenser.nouns import Sentences
 
 FILE = "AllNLI.tsv.gz"
 LABELS = ("contradiction", "entailment", "neutral")

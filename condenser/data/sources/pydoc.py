@@ -23,8 +23,9 @@ from pydantic import Field, model_validator
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row
 from condenser.data.records import Passage, Qrel, Query
+from condenser.nouns import JudgedTexts
 from condenser.progress import track
-from condenser.settings import Count, JudgedTexts
+from condenser.settings import Count
 
 _TEST_FOLDERS = {"test", "tests", "testing", "_tests", "_testing"}
 _ROLE = re.compile(r":[a-zA-Z][\w:+.-]*:`([^`]*)`")

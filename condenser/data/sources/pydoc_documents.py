@@ -15,7 +15,8 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.records import Passage
 from condenser.data.sources.pydoc import Docstring, docstrings_of, row_of, versions_of
-from condenser.settings import Count, Texts
+from condenser.nouns import Texts
+from condenser.settings import Count
 
 
 class Settings(Texts):

@@ -25,7 +25,8 @@ from condenser.data.official import check_official_rows
 from condenser.data.parsing import BYTE_ORDER_MARK, Row, Unfit, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import plain_or_packed
-from condenser.settings import Count, HomePath, Name, PartlyJudgedTexts, Whole
+from condenser.nouns import PartlyJudgedTexts
+from condenser.settings import Count, HomePath, Name, Whole
 
 OFFICIAL_ROWS = {  # paragraphs, questions
     "train-v1.1.json": (18_896, 87_599),

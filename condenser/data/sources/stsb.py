@@ -20,7 +20,8 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import plain_or_packed
-from condenser.settings import HomePath, Sentences
+from condenser.nouns import Sentences
+from condenser.settings import HomePath
 
 FILE = "stsbenchmark.tsv.gz"
 OFFICIAL_ROWS = {"train": 5_749, "dev": 1_500, "test": 1_379}

@@ -23,7 +23,8 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.sources import plain_or_packed
-from condenser.settings import HomePath, PartlyJudgedTexts
+from condenser.nouns import PartlyJudgedTexts
+from condenser.settings import HomePath
 
 
 class Settings(PartlyJudgedTexts):

@@ -23,7 +23,8 @@ from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, csv_cells, headed_rows, tab_cells
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item
-from condenser.settings import HomePath, Sentences, Share, Whole
+from condenser.nouns import Sentences
+from condenser.settings import HomePath, Share, Whole
 
 ARCHIVE = "wikipedia-sections-triplets.zip"
 OFFICIAL_ROWS = {"train.csv": 1_779_417, "validation.csv": 220_400, "test.csv": 222_957}

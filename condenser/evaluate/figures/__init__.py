@@ -2,7 +2,7 @@
 
 A kind of figure NAME is the module `condenser.evaluate.figures.NAME`, found by its name. It holds:
 
-- `Settings`: a pydantic class of its keys, made from `condenser.settings.Figure`. It says which systems it
+- `Settings`: a pydantic class of its keys, made from `condenser.nouns.Figure`. It says which systems it
   names; its file of published numbers, if it has one, is the last of `files`;
 - `READS`: what it is drawn from. "variants": a file of each variant of the systems that `panels` name, or of
   the rows of the table that `table` names. "table": that table itself. "tests": its tests. "manifests": those
@@ -15,7 +15,7 @@ With "variants" it also holds `file_of(settings, row) -> str | None`: the file t
 folder of the variant; None: this row is left out.
 
 `settings` is the figure's entry in the configuration with `rows`
-(`condenser.experiment.tables.figure_settings`).
+(`condenser.shown.figure_settings`).
 The module itself imports no matplotlib and no pandas: the workflow reads it to check the configuration.
 """
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from condenser.evaluate.figures import by_row
-from condenser.settings import Count, Figure, Name, Seeds, Whole
+from condenser.nouns import Figure
+from condenser.settings import Count, Name, Seeds, Whole
 
 if TYPE_CHECKING:
     import pandas as pd

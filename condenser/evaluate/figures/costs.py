@@ -11,7 +11,7 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from condenser.settings import FigureOfTable
+from condenser.nouns import FigureOfTable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from condenser.evaluate.figures import measured_rows
-from condenser.settings import FigureOfMeasures, Name, Positive
+from condenser.nouns import FigureOfMeasures
+from condenser.settings import Name, Positive
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condenser.settings import FigureOfMeasures
+from condenser.nouns import FigureOfMeasures
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condenser.evaluate.figures import by_row
-from condenser.settings import Count, FigureOfTable
+from condenser.nouns import FigureOfTable
+from condenser.settings import Count
 
 if TYPE_CHECKING:
     import pandas as pd

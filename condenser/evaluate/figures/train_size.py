@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condenser.evaluate.figures import measured_rows
-from condenser.settings import FigureOfMeasures
+from condenser.nouns import FigureOfMeasures
 
 if TYPE_CHECKING:
     import pandas as pd

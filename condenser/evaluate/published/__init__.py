@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condenser.evaluate.columns import parse
-from condenser.settings import PartlyJudgedTexts, partly
+from condenser.nouns import PartlyJudgedTexts
+from condenser.settings import partly
 
 _FOLDER = Path(__file__).resolve().parent
 _NO_MEASURES = ("method", "train_queries", "batch_size")

@@ -14,7 +14,7 @@ A kind that ranks the hits of other systems has these instead:
   its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` ranks as the
   kind's rule would, by the same function.
 
-What must be made first says `condenser.settings.System.files_to_answer`. To the files of a system with an
+What must be made first says `condenser.nouns.System.files_to_answer`. To the files of a system with an
 `initial` its encoder's weights are added as `model`, and where a length of its recipe is `auto`, the lengths
 of the texts as `lengths`.
 """

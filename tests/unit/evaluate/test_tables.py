@@ -46,7 +46,7 @@ OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES = 8_841_823, 6_98
 
 
 def row(system: str, **changes: Any) -> dict[str, Any]:
-    """A row as `condenser.experiment.tables.table_rows` gives it."""
+    """A row as `condenser.shown.table_rows` gives it."""
     is_bm25 = system == "bm25"
     return {
         "system": system,

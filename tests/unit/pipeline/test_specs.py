@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import condenser.pipeline.specs as module
-from condenser.blocks import Config
 from condenser.config import validated
 from condenser.files import sha256_file
+from condenser.nouns import Config
 from condenser.pipeline.freshness import differences
 from condenser.pipeline.specs import Specs
 

@@ -17,7 +17,7 @@ from small_models import OPERATORS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from condenser.blocks import Config
+from condenser.nouns import Config
 from condenser.train.loop import training_machine
 
 OVERLAY = {

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from condenser.settings import Positive, Pretraining
+from condenser.nouns import Pretraining
+from condenser.settings import Positive
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards

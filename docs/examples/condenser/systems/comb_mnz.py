@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.settings import Name, System
+from condenser.nouns import System
+from condenser.settings import Name
 
 
 class Settings(System):

@@ -11,7 +11,7 @@ rule comb_mnz:
     log:
         "results/{dataset}/logs/comb_mnz.{system}.{variant}.{split}.log",
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "comb_mnz")),
+        system=names(config.systems_of_kind("comb_mnz")),
     conda:
         "../../envs/data.yaml"
     resources:

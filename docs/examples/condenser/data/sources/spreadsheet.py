@@ -14,7 +14,7 @@ from typing import Any
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Unfit, decode, preview, whole_grade
 from condenser.data.records import Passage, Qrel, Query
-from condenser.settings import JudgedTexts
+from condenser.nouns import JudgedTexts
 
 
 class Settings(JudgedTexts):

@@ -6,26 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from condenser import kinds
-from condenser.blocks import Config, Table
+from condenser.blocks import Table
 from condenser.evaluate import columns
-from condenser.experiment import (
-    chain,
-    has_sizes,
-    initial_model,
-    learns,
-    measures_key,
-    metrics,
-    parse_variant,
-    ranking_variant,
-    recipe,
-    root,
-    run_depth,
-    starts_from,
-    systems_of,
-    variant,
-)
 from condenser.files import canonical_json
+from condenser.nouns import Config, Model, System
 from condenser.settings import Settings, partly, plain
+from condenser.variants import parse_variant
 
 
 def table_entry(config: Config, dataset: str, table: str) -> Table:
@@ -46,7 +32,7 @@ def untrained_tables(config: Config, dataset: str) -> list[str]:
         name
         for name in config.tables
         if all(
-            config.systems[row].fits(entry) and not has_sizes(config, row)
+            config.systems[row].fits(entry) and not config.systems[row].has_sizes
             for row in table_entry(config, dataset, name).rows
         )
     ]
@@ -70,15 +56,14 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
         of, split, measure = parsed
         settings, depth = config.datasets[of], None
         if split is not None:
-            known = metrics(config, of, split).measures
+            known = settings.metrics(split).measures
             if measure not in known:
                 raise ValueError(
                     f"expected measures of the data set ({', '.join(known)}), got {measure}. "
-                    f"Add it to {measures_key(config, of, split)}."
+                    f"Add it to {settings.measures_key(split)}."
                 )
-            ranked = settings.TASK is None
-            depths = [run_depth(config, of, system, purpose="eval") for system in entry.rows if ranked]
-            depth = min(depths, default=0)
+            rows = [config.systems[row] for row in entry.rows if settings.TASK is None]
+            depth = min((row.run_depth(of, purpose="eval") for row in rows), default=0)
         train_split = settings.learns_on
         found.append(columns.Column(name, of, split, measure, settings.source, train_split, depth))
     if all("/" in column.name for column in found):
@@ -96,18 +81,18 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
         {
             "system": system,
             "train_queries": num_queries,
-            "variants": _variants(config, entry, system, num_queries=num_queries),
+            "variants": _variants(entry, config.systems[system], num_queries=num_queries),
             **_shown(config, dataset, system, label=entry.labels.get(system)),
         }
         for system in entry.rows
-        for num_queries in (entry.train_queries if has_sizes(config, system) else ["all"])
+        for num_queries in (entry.train_queries if config.systems[system].has_sizes else ["all"])
     ]
 
 
-def _variants(config: Config, entry: Any, system: str, *, num_queries: int | str = "all") -> list[str]:
+def _variants(entry: Any, system: System, *, num_queries: int | str = "all") -> list[str]:
     """The variants of a system by the seeds of a table or figure, each once."""
-    seeds = entry.seeds or [config.seed]
-    return list(dict.fromkeys(variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds))
+    seeds = entry.seeds or [system.others.seed]
+    return list(dict.fromkeys(system.variant(num_queries=num_queries, seed=seed) for seed in seeds))
 
 
 def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict[str, Any]]]:
@@ -122,15 +107,15 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     texts: dict[str, dict[str, Any]] = {}
     trainings: dict[str, dict[str, Any]] = {}
     for row in table_rows(config, dataset, table):
-        system, initial = config.systems[row["system"]], initial_model(config, row["system"])
-        if initial is None:
+        system = config.systems[row["system"]]
+        if (initial := system.start_model) is None:
             continue
         for of, split in columns.places(places):
             if not (system.ranks and system.fits(config.datasets[of])):
                 continue
-            settings = recipe(config, of, system)
+            settings = config.datasets[of].recipe_of(system)
             about = {
-                **{"dataset": of, "model": root(config, initial), "lengths": plain(settings.lengths)},
+                **{"dataset": of, "model": initial.root.key, "lengths": plain(settings.lengths)},
                 "in_one_row": system.READS_PAIRS,
             }
             entry = texts.setdefault(canonical_json(about), {**about, "splits": [], "systems": []})
@@ -140,26 +125,22 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         for name in row["variants"]:
             _, seed = parse_variant(name)
             made: list[dict[str, Any]] = [
-                {"model": model, "seed": seed if config.models[model].is_seeded else None}
-                for model in reversed(chain(config, initial)[:-1])
-                if not config.models[model].is_chosen
+                {"model": model.key, "seed": seed if model.is_seeded else None}
+                for model in reversed(initial.chain[:-1])
+                if not model.is_chosen
             ]
-            rounds = [row["system"]]
-            while (other := starts_from(config, rounds[-1])) is not None:
+            rounds = [system]
+            while (other := rounds[-1].start_system) is not None:
                 rounds.append(other)
             for one in reversed(rounds):
-                if config.systems[one].is_trained:
-                    of_system = recipe(config, dataset, config.systems[one])
-                    size = of_system.num_trainings
+                if one.is_trained:
+                    size = config.datasets[dataset].recipe_of(one).num_trainings
                     soup = {"soup": size} if size > 1 else {}
-                    made.append({"system": one, "variant": ranking_variant(config, one, name), **soup})
+                    made.append({"system": one.key, "variant": one.ranking_variant(name), **soup})
             trainings |= {canonical_json(one): one for one in made}
     made = list(trainings.values())
-    compared = [
-        one
-        for one in made
-        if (system := one.get("system")) and config.systems[system].ranks and learns(config, system)
-    ]
+    learners = {name for name, system in config.systems.items() if system.ranks and system.learns}
+    compared = [one for one in made if one.get("system") in learners]
     return {"texts": list(texts.values()), "trainings": made, "compared": compared}
 
 
@@ -180,7 +161,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
             {
                 "panel": title,
                 "system": system,
-                "variants": _variants(config, entry, system),
+                "variants": _variants(entry, config.systems[system]),
                 **_shown(config, dataset, system),
             }
             for title, systems in named.systems_of_panels.items()
@@ -189,8 +170,8 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
     else:
         rows = table_rows(config, dataset, entry.table) if kind.READS in ("variants", "table") else []
     for row in rows:
-        system = row["system"]
-        row |= {"is_trained": config.systems[system].is_trained, "has_sizes": has_sizes(config, system)}
+        system = config.systems[row["system"]]
+        row |= {"is_trained": system.is_trained, "has_sizes": system.has_sizes}
         del row["batch_size"]
     source = config.datasets[dataset].source
     entry.rows = [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None]
@@ -206,17 +187,15 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
     system that is such a start itself or has no model.
     """
 
-    def is_start(one: str) -> bool:
-        initial = config.systems[one].start
-        if initial is None or systems_of(config, one) or config.systems[one].is_trained:
-            return False
-        return root(config, initial) == initial
+    def untouched(one: System) -> Model | None:
+        model = one.start_model
+        return model if model and not (one.needs or one.is_trained) and model.start is None else None
 
-    if (first := initial_model(config, system)) is None or is_start(system):
+    one = config.systems[system]
+    if one.start_model is None or untouched(one):
         return None
-    begins_with = root(config, first)
-    starts = [one for one in systems if is_start(one) and config.systems[one].initial == begins_with]
-    return next(iter(starts), None)
+    begins_with = one.start_model.root
+    return next((name for name in systems if untouched(config.systems[name]) is begins_with), None)
 
 
 def table_comparisons(
@@ -264,9 +243,9 @@ def _shown(config: Config, dataset: str, system: str, *, label: str | None = Non
 
     entry = config.systems[system]
     shown: dict[str, Any] = {"method": label or entry.label or system, "batch_size": None, "backbone": None}
-    if (initial := initial_model(config, system)) is not None:
-        shown["backbone"] = display_name(config.models[root(config, initial)])
-    if config.datasets[dataset].is_measured and config.systems[system].is_trained:
-        settings = recipe(config, dataset, entry)
+    if (initial := entry.start_model) is not None:
+        shown["backbone"] = display_name(initial.root)
+    if config.datasets[dataset].is_measured and entry.is_trained:
+        settings = config.datasets[dataset].recipe_of(entry)
         shown["batch_size"] = settings.batch_size * settings.texts_per_item
     return shown

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser import experiment
-from condenser.blocks import Config, Extracted
-from condenser.experiment import parse_variant, ranking_variant, variant
-from condenser.experiment.tables import table_columns, table_comparisons, table_entry, table_rows
+from condenser.blocks import Extracted
+from condenser.nouns import Config
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.pipeline.specs import job_settings
 from condenser.settings import Settings, merged, plain
+from condenser.shown import table_columns, table_comparisons, table_entry, table_rows
+from condenser.variants import VARIANT, parse_variant
 from configs import config_of
 
 RECIPE = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}, "soup": 1}
@@ -103,60 +103,60 @@ def test_blocks_are_merged_key_by_key_and_all_else_is_replaced() -> None:
 
 
 def test_a_model_leads_to_the_checkpoint_it_starts_from_and_to_its_corpus() -> None:
-    assert experiment.chain(CONFIG, "cocondenser") == ["cocondenser", "condenser", "backbone"]
-    assert experiment.chain(CONFIG, "own") == ["own"]
-    assert experiment.root(CONFIG, "cocondenser") == experiment.root(CONFIG, "backbone") == "backbone"
-    assert experiment.home(CONFIG, "condenser", "mine") == "wiki"  # the same for every data set
-    assert experiment.home(CONFIG, "cocondenser", "mine") == "mine"
-    assert experiment.checkpoints(CONFIG) == ["backbone", "own"]
+    assert [one.key for one in CONFIG.models["cocondenser"].chain] == ["cocondenser", "condenser", "backbone"]
+    assert CONFIG.models["own"].chain == [CONFIG.models["own"]]
+    assert CONFIG.models["cocondenser"].root == CONFIG.models["backbone"].root == CONFIG.models["backbone"]
+    assert CONFIG.models["condenser"].home("mine") == "wiki"  # the same for every data set
+    assert CONFIG.models["cocondenser"].home("mine") == "mine"
+    assert CONFIG.checkpoints == ["backbone", "own"]
 
 
 def test_models_of_a_data_set_lie_under_the_documents_that_it_names() -> None:
     documents = {"datasets": {"mine": {"documents": "wiki"}}}
     config = with_overlay(documents)
-    assert experiment.home(config, "cocondenser", "mine") == experiment.home(config, "own", "mine") == "wiki"
-    assert experiment.home(config, "cocondenser", "wiki") == "wiki"  # as the documents' own jobs see it
-    assert experiment.home(config, "cocondenser", "graded") == "graded"
+    assert config.models["cocondenser"].home("mine") == config.models["own"].home("mine") == "wiki"
+    assert config.models["cocondenser"].home("wiki") == "wiki"  # as the documents' own jobs see it
+    assert config.models["cocondenser"].home("graded") == "graded"
     passages = with_overlay(documents, {"models": {"cocondenser": {"corpus": "mine"}}})
-    assert experiment.home(passages, "cocondenser", "mine") == "mine"
+    assert passages.models["cocondenser"].home("mine") == "mine"
     assert settings(config, dataset="mine")["dataset"] == settings(CONFIG, dataset="mine")["dataset"]
 
 
 def test_the_systems_of_tables_are_their_rows_and_all_whose_negatives_they_learn_from() -> None:
-    assert experiment.systems_of_tables(CONFIG) == {"bm25", "zero", "round1", "round2"}
+    assert CONFIG.systems_of_tables == {"bm25", "zero", "round1", "round2"}
     only = config_of({**WRITTEN, "tables": {"one": {"rows": ["round1"]}}})
-    assert experiment.systems_of_tables(only) == {"round1", "bm25"}
-    assert experiment.systems_of_kind(CONFIG, "biencoder") == ["zero", "round1", "round2"]
+    assert only.systems_of_tables == {"round1", "bm25"}
+    assert CONFIG.systems_of_kind("biencoder") == ["zero", "round1", "round2"]
 
 
 @given(num_queries=st.integers(1, 10**12) | st.just("all"), seed=st.integers(0, 2**63 - 1))
 def test_a_variant_is_read_as_it_was_written(num_queries: int | str, seed: int) -> None:
-    name = variant(CONFIG, "round1", num_queries=num_queries, seed=seed)
+    name = CONFIG.systems["round1"].variant(num_queries=num_queries, seed=seed)
     assert parse_variant(name) == (None if num_queries == "all" else num_queries, seed)
-    assert re.fullmatch(experiment.VARIANT, name)
+    assert re.fullmatch(VARIANT, name)
 
 
 @pytest.mark.parametrize(
     "name", ["seed", "n-seed1", "n0-seed1", "n5", "seed1x", "n5-untrained", "seed-1", ""]
 )
 def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
-    assert not re.fullmatch(experiment.VARIANT, name)
+    assert not re.fullmatch(VARIANT, name)
 
 
 def test_what_is_not_trained_has_one_variant_whatever_is_asked_for() -> None:
     for name in ("bm25", "zero"):
-        assert variant(CONFIG, name, num_queries=1000, seed=1) == "untrained"
-        assert ranking_variant(CONFIG, name, "n1000-seed1") == "untrained"
-    assert ranking_variant(CONFIG, "round1", "n1000-seed1") == "n1000-seed1"
+        assert CONFIG.systems[name].variant(num_queries=1000, seed=1) == "untrained"
+        assert CONFIG.systems[name].ranking_variant("n1000-seed1") == "untrained"
+    assert CONFIG.systems["round1"].ranking_variant("n1000-seed1") == "n1000-seed1"
     assert parse_variant("untrained") == (None, None)
-    assert re.fullmatch(experiment.VARIANT, "untrained")
+    assert re.fullmatch(VARIANT, "untrained")
 
 
 def test_a_model_of_each_seed_lies_under_a_name_with_the_seed() -> None:
-    assert experiment.model_name(SEEDED, "cocondenser", 3) == "cocondenser-seed3"
-    assert experiment.model_of(SEEDED, "cocondenser-seed3") == ("cocondenser", 3)
-    assert experiment.model_name(SEEDED, "condenser", 3) == "condenser"  # one for all seeds
-    assert experiment.model_of(SEEDED, "condenser") == ("condenser", None)
+    assert SEEDED.models["cocondenser"].folder(3) == "cocondenser-seed3"
+    assert SEEDED.model_of("cocondenser-seed3") == (SEEDED.models["cocondenser"], 3)
+    assert SEEDED.models["condenser"].folder(3) == "condenser"  # one for all seeds
+    assert SEEDED.model_of("condenser") == (SEEDED.models["condenser"], None)
     assert settings(SEEDED, dataset="mine", model="cocondenser-seed3")["seed"] == 3
     assert settings(SEEDED, dataset="mine", model="condenser")["seed"] == 42
 
@@ -172,14 +172,14 @@ def test_a_model_of_each_seed_lies_under_a_name_with_the_seed() -> None:
 )
 def test_a_model_without_its_seed_or_with_one_it_has_not_is_told(name: str, message: str) -> None:
     with pytest.raises(LookupError, match=message):
-        experiment.model_of(SEEDED, name)
+        SEEDED.model_of(name)
 
 
 def test_the_seed_and_no_train_size_matters_to_a_system_of_such_a_model() -> None:
-    assert variant(SEEDED, "late-zero", num_queries=1000, seed=1) == "seed1"
-    assert ranking_variant(SEEDED, "late-zero", "n1000-seed1") == "seed1"
-    assert variant(SEEDED, "round2", num_queries=1000, seed=1) == "n1000-seed1"
-    assert variant(SEEDED, "zero", num_queries="all", seed=1) == "untrained"
+    assert SEEDED.systems["late-zero"].variant(num_queries=1000, seed=1) == "seed1"
+    assert SEEDED.systems["late-zero"].ranking_variant("n1000-seed1") == "seed1"
+    assert SEEDED.systems["round2"].variant(num_queries=1000, seed=1) == "n1000-seed1"
+    assert SEEDED.systems["zero"].variant(num_queries="all", seed=1) == "untrained"
     rows = table_rows(SEEDED, "mine", "seeded")
     assert [(row["train_queries"], row["variants"]) for row in rows] == [("all", ["seed1", "seed2"])]
 
@@ -189,18 +189,18 @@ def test_a_system_that_names_a_trained_one_has_its_variants_too() -> None:
     of = {"a": "round1", "b": "bm25", "c": "late-zero"}
     fusions = {"systems": {name: {"kind": "fusion", "of": [other]} for name, other in of.items()}}
     config = with_overlay(EACH_SEED, fusions, {"tables": {"sizes": {"rows": ["a"]}}})
-    variants = [variant(config, name, num_queries=5, seed=1) for name in "abc"]
+    variants = [config.systems[name].variant(num_queries=5, seed=1) for name in "abc"]
     assert variants == ["n5-seed1", "untrained", "seed1"]
-    assert ranking_variant(config, "a", "seed3") == "seed3"
-    assert {"a", "round1", "bm25"} <= experiment.systems_of_tables(config)
+    assert config.systems["a"].ranking_variant("seed3") == "seed3"
+    assert {"a", "round1", "bm25"} <= config.systems_of_tables
 
 
 def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
-    assert plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["round2"])) == {
+    assert plain(CONFIG.datasets["mine"].recipe_of(CONFIG.systems["round2"])) == {
         **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **RECIPE},
         **{"epochs": None, "updates": None, "epochs_by_size": {}},
     }
-    of_bm25 = plain(experiment.recipe(CONFIG, "mine", CONFIG.systems["bm25"]))
+    of_bm25 = plain(CONFIG.datasets["mine"].recipe_of(CONFIG.systems["bm25"]))
     assert of_bm25 == WRITTEN["recipes"]["marco"] | {"epochs": None, "updates": None, "epochs_by_size": {}}
 
 
@@ -303,7 +303,7 @@ OF_MINE = {"datasets": {"mine": {"measures": ["R@100"], "relevant_grade": 3}}}
 def test_measures_are_the_evaluation_sets_own_or_the_data_sets_or_those_of_all(
     overlays: list[dict[str, Any]], dataset: str, split: str | None, expected: tuple[list[str], int]
 ) -> None:
-    metrics = experiment.metrics(with_overlay(*overlays), dataset, split)
+    metrics = with_overlay(*overlays).datasets[dataset].metrics(split)
     assert (metrics.measures, metrics.relevant_grade) == expected
 
 
@@ -416,7 +416,7 @@ def test_a_system_that_sorts_the_hits_of_another_has_no_more_than_that_one_or_th
     entry = {**BIENCODER, "kind": "crossencoder", "initial": "own", "negatives": ["bm25"]}
     entry |= {"candidates": candidates, "depth": sorted_hits}
     config = with_overlay({"systems": {"pairs": entry}})
-    assert experiment.run_depth(config, "mine", "pairs", purpose="eval") == depth
+    assert config.systems["pairs"].run_depth("mine", purpose="eval") == depth
 
 
 def test_a_train_size_with_epochs_of_its_own_has_no_bounds_of_updates() -> None:
