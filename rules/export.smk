@@ -15,6 +15,7 @@ rule export:
         doc_ids=data("doc_ids.txt"),
         counts=data("counts.json"),
         lengths=lambda wildcards: lengths_file(wildcards.dataset, initial_of(wildcards)),
+        template=os.path.relpath(ROOT / "condenser" / "export" / "card.md.j2"),
     output:
         card="results/{dataset}/systems/{system}/{variant}/export/model/README.md",
         index="results/{dataset}/systems/{system}/{variant}/export/pyserini/index",
