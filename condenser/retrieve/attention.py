@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.randomness import permutation
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
+from condenser.model.devices import Compute
 from condenser.model.encoder import Encoder
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
-from condenser.progress import Progress
+from condenser.retrieve.inference import TextReader, outputs_of
 
 log = logging.getLogger(__name__)
 
@@ -61,37 +62,35 @@ def write_attention_entropies(
         log.info("asked for %d passages, the collection has %d: all are used", num_passages, shards.num_rows)
     rows = np.sort(permutation(seed, "attention passages", 0, shards.num_rows)[:num_passages])
     prompt = tokenizer.encode_prompt(retriever.vector.prompt("passage"), max_tokens=max_tokens)
-    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
-    whole_lengths = lengths + len(prompt) + 2
-    entropies = np.empty((len(rows), retriever.backbone.config.num_hidden_layers))
-    with Progress(f"attention {output.parent.parent.name}", total=len(rows), unit="passages") as progress:
-        for batch in token_batches(whole_lengths, batch_tokens=batch_tokens):
-            ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
-            found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole, device=device).to(device))
-            entropies[batch] = found.double().cpu().numpy()
-            progress.advance(len(batch))
+    reader = TextReader(shards, tokenizer, max_tokens, batch_tokens, prompt)
     names = [doc_ids[row] for row in rows]
-    wrong = np.flatnonzero(~np.isfinite(entropies).all(axis=1))
-    if len(wrong):
-        raise ValueError(
-            f"{encoder_folder}: expected finite attention, got NaN for passage {names[wrong[0]]} and "
-            f"{len(wrong) - 1} more. Train the model again."
-        )
+    entropies = outputs_of(
+        *(
+            reader.batches(rows),
+            Compute(device, "fp32"),
+            partial(cls_attention_entropies, retriever.backbone),
+        ),
+        shape=(len(rows), retriever.backbone.config.num_hidden_layers),
+        what=f"{encoder_folder}: expected finite attention",
+        name_of_row=lambda place: f"passage {names[place]}",
+    ).astype(np.float64)
+    lengths = np.minimum(
+        shards.row_starts[rows + 1] - shards.row_starts[rows] + reader.num_around, max_tokens
+    )
     content: dict[str, Any] = {
         "per_passage": {
             name: [round(value, _DECIMALS) for value in of_layers]
             for name, of_layers in zip(names, entropies.tolist(), strict=True)
         },
         "means": [round(value, _DECIMALS) for value in entropies.mean(axis=0).tolist()],
-        "uniform": round(math.fsum(map(math.log, whole_lengths.tolist())) / len(rows), _DECIMALS),
+        "uniform": round(math.fsum(map(math.log, lengths.tolist())) / len(rows), _DECIMALS),
         "pooling": retriever.vector.pooling,
         "normalised": retriever.vector.normalised,
     }
     write_json(output, content)
-    return {"passages": len(rows), "tokens": int(whole_lengths.sum())}
+    return {"passages": len(rows), "tokens": int(lengths.sum())}
 
 
-@torch.no_grad()
 def cls_attention_entropies(backbone: Encoder, rows: Rows) -> Float[Tensor, "row layer"]:
     """Entropy of the [CLS] row of attention in nats, the mean over the heads of each layer.
 

@@ -11,18 +11,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
+from jaxtyping import Float32, Int
 
-from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
 from condenser.model.operations import weights_unchanged
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
 from condenser.model.text_vector import Role
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.inference import TextReader, outputs_of
 
 
 def encode_texts(
@@ -61,7 +60,16 @@ def encode_texts(
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.dim
     prompt = tokenizer.encode_prompt(retriever.vector.prompt(role), max_tokens=max_tokens)
-    around = len(prompt) + 2
+    reader = TextReader(shards, tokenizer, max_tokens, batch_tokens, prompt)
+
+    def embeddings_of(of_block: Int[np.ndarray, " row"]) -> Float32[np.ndarray, "row dim"]:
+        return outputs_of(
+            *(reader.batches(of_block), compute, retriever),
+            shape=(len(of_block), dim),
+            what=f"{encoder_folder}: expected finite embeddings",
+            name_of_row=lambda place: name_of_row(int(of_block[place])),
+        )
+
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         weights_unchanged(),
@@ -75,30 +83,15 @@ def encode_texts(
     ):
         for start in range(blocks.num_rows_done, len(wanted), block_rows):
             of_block = wanted[start : start + block_rows]
-            starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens - len(prompt))
-            embeddings = torch.empty(len(of_block), dim, device=compute.device)
-            for batch in token_batches(lengths + around, batch_tokens=batch_tokens):
-                ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
-                with torch.inference_mode(), compute.autocast():
-                    vectors = retriever(Rows.of(ids, whole, device=compute.device).to(compute.device))
-                embeddings[torch.from_numpy(batch).to(compute.device)] = vectors.float()
-            block = embeddings.cpu().numpy()
-            wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
-            if len(wrong):
-                raise ValueError(
-                    f"{encoder_folder}: expected finite embeddings, got NaN or infinity for "
-                    f"{name_of_row(int(of_block[wrong[0]]))} and {len(wrong) - 1} more of its block. "
-                    f"Precision is {compute.precision}: set compute.precision to fp32, or train again."
-                )
-            blocks.append(block)
+            blocks.append(embeddings_of(of_block))
             progress.advance(len(of_block))
         blocks.link_to(output)
     written = load_npy(output)  # of all blocks, also those of an interrupted job
-    lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
+    lengths = reader.whole_lengths(wanted)
     return {
         "rows": len(wanted),
-        "tokens": int(np.minimum(lengths + around, max_tokens).sum()),
-        "rows_cut": int((lengths + around > max_tokens).sum()),
+        "tokens": int(np.minimum(lengths, max_tokens).sum()),
+        "rows_cut": int((lengths > max_tokens).sum()),
         "zero_vectors": sum(
             int((~written[start : start + block_rows].any(axis=1)).sum())
             for start in range(0, len(written), block_rows)

@@ -23,8 +23,9 @@ bits, and those of one block of passages. An interrupted job resumes after its l
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,7 +34,6 @@ import torch
 from jaxtyping import Bool, Float, Float16, Float32, Int, Int64
 from torch import Tensor
 
-from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import write_run
 from condenser.data.text_files import TextFiles, Texts
 from condenser.data.token_choice import counted_tokens, token_choices
@@ -48,6 +48,7 @@ from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 from condenser.retrieve.documents import ranked_pairs
 from condenser.retrieve.fusion import read_together
+from condenser.retrieve.inference import Batch, TextReader, through
 
 States = Float16[np.ndarray, "token dim"]
 
@@ -204,8 +205,9 @@ class TokenEncoder:
             ValueError: a state is NaN or infinite.
         """
         states = [np.zeros((0, 0), np.float16)] * len(rows)
-        for batch, ids, whole, counted in self._batches(rows):
-            for place, of_text in zip(batch.tolist(), self._of_batch(ids, whole, counted), strict=True):
+        for batch, (found, counts) in through(self._reader.batches(rows), self.model.compute, self._states):
+            of_texts = np.split(found.half().cpu().numpy(), np.cumsum(counts)[:-1])
+            for place, of_text in zip(batch.places.tolist(), of_texts, strict=True):
                 states[place] = of_text
                 if not np.isfinite(of_text).all():
                     raise ValueError(
@@ -218,37 +220,35 @@ class TokenEncoder:
     def ids(self, rows: Int64[np.ndarray, " text"]) -> list[Int[np.ndarray, " token"]]:
         """The ids of the tokens that count, of each of some texts."""
         found = [np.zeros(0, np.int64)] * len(rows)
-        for batch, ids, _, counted in self._batches(rows):
-            for place, of_text, is_counted in zip(batch.tolist(), ids, counted, strict=True):
+        for batch in self._reader.batches(rows):
+            counted = self._counted(batch)
+            for place, of_text, is_counted in zip(batch.places.tolist(), batch.ids, counted, strict=True):
                 found[place] = of_text[is_counted].astype(np.int64)
         return found
 
-    def _of_batch(
-        self,
-        ids: Int[np.ndarray, "row place"],
-        whole: Int[np.ndarray, " row"],
-        counted: Bool[np.ndarray, "row place"],
-    ) -> list[States]:
-        """The states of each row's tokens that count."""
-        model, device = self.model, self.model.compute.device
-        with torch.inference_mode(), model.compute.autocast():
-            states = model.retriever.token_states(
-                Rows.of(ids, whole, device=device).to(device),
-                torch.from_numpy(counted_tokens(counted, whole)).to(device),
-                is_projected=model.is_projected,
-                is_normalised=model.match == "all" or not model.is_trained,
-            )
-        return np.split(states.half().cpu().numpy(), np.cumsum(counted.sum(axis=1))[:-1])
+    @cached_property
+    def _reader(self) -> TextReader:
+        model, max_tokens = self.model, self.model.lengths[self.role]
+        prompt = model.tokenizer.encode_prompt(
+            model.retriever.vector.prompt(self.role), max_tokens=max_tokens
+        )
+        return TextReader(self.shards, model.tokenizer, max_tokens, model.batch_tokens, prompt)
 
-    def _batches(self, rows: Int64[np.ndarray, " text"]) -> Iterator[tuple[np.ndarray, ...]]:
-        """Places in `rows`, ids, whole lengths, and which tokens count, of some texts after others."""
-        tokenizer, max_tokens = self.model.tokenizer, self.model.lengths[self.role]
-        prompt = tokenizer.encode_prompt(self.model.retriever.vector.prompt(self.role), max_tokens=max_tokens)
-        first = len(prompt) + 1
-        starts, lengths = row_windows(self.shards, rows, max_tokens=max_tokens - len(prompt))
-        for batch in token_batches(lengths + first + 1, batch_tokens=self.model.batch_tokens):
-            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
-            yield batch, ids, whole, self.model.choices[self.role].counted(ids, whole, first=first)
+    def _counted(self, batch: Batch) -> Bool[np.ndarray, "row place"]:
+        """Which tokens count."""
+        choice, first = self.model.choices[self.role], self._reader.num_around - 1
+        return choice.counted(batch.ids, batch.lengths, first=first)
+
+    def _states(self, rows: Rows, batch: Batch) -> tuple[Float[Tensor, "token dim"], Int[np.ndarray, " row"]]:
+        """The states of the tokens that count, row by row, and their number in each row."""
+        model, counted = self.model, self._counted(batch)
+        states = model.retriever.token_states(
+            rows,
+            torch.from_numpy(counted_tokens(counted, batch.lengths)).to(model.compute.device),
+            is_projected=model.is_projected,
+            is_normalised=model.match == "all" or not model.is_trained,
+        )
+        return states, counted.sum(axis=1)
 
 
 def _scores(

@@ -7,14 +7,13 @@ is sorted by length and divided into batches separately, so that a resumed job h
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import PairWindows, pack_pairs, pair_windows, token_batches
@@ -25,10 +24,10 @@ from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
 from condenser.model.operations import weights_unchanged
-from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 from condenser.retrieve.documents import ranked_pairs
+from condenser.retrieve.inference import Batch, outputs_of
 
 Pairs = Int64[np.ndarray, " pair"]
 
@@ -124,25 +123,25 @@ class PairScorer:
         Raises:
             ValueError: a score is NaN or infinite.
         """
-        block, device = self.windows(texts, query_rows, passage_rows), self.compute.device
-        scores = torch.empty(len(query_rows), device=device)
-        for batch in token_batches(block.lengths, batch_tokens=self.batch_tokens):
-            of_batch = block.at(batch)
-            ids, types = pack_pairs(texts.queries, texts.passages, of_batch, self.tokenizer)
-            token_types = types if self.model.encoder.config.layout.has_segments else None
-            with torch.inference_mode(), self.compute.autocast():
-                rows = Rows.of(ids, of_batch.lengths, token_types=token_types, device=device)
-                of_rows = self.model(rows.to(device))
-            scores[torch.from_numpy(batch).to(device)] = of_rows[:, 0].float()
-        found = scores.cpu().numpy()
-        if len(wrong := np.flatnonzero(~np.isfinite(found))):
-            raise ValueError(
-                f"{self.model_folder}: expected finite scores, got NaN or infinity for query "
-                f"{texts.query_ids[query_rows[wrong[0]]]} with passage "
-                f"{texts.doc_ids[passage_rows[wrong[0]]]} and {len(wrong) - 1} more pairs of its block. "
-                f"Precision is {self.compute.precision}: set compute.precision to fp32, or train again."
-            )
-        return found
+
+        def name_of_pair(pair: int) -> str:
+            query, passage = texts.query_ids[query_rows[pair]], texts.doc_ids[passage_rows[pair]]
+            return f"query {query} with passage {passage}"
+
+        return outputs_of(
+            self._batches(texts, self.windows(texts, query_rows, passage_rows)),
+            *(self.compute, self.model),
+            shape=(len(query_rows), 1),
+            what=f"{self.model_folder}: expected finite scores",
+            name_of_row=name_of_pair,
+        )[:, 0]
+
+    def _batches(self, texts: Texts, windows: PairWindows) -> Iterator[Batch]:
+        has_segments = self.model.encoder.config.layout.has_segments
+        for places in token_batches(windows.lengths, batch_tokens=self.batch_tokens):
+            pairs = windows.at(places)
+            ids, types = pack_pairs(texts.queries, texts.passages, pairs, self.tokenizer)
+            yield Batch(places, ids, pairs.lengths, types if has_segments else None)
 
 
 def _rows_of_hits(

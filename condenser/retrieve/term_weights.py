@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float32, Int
+from torch import Tensor
 
-from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import read_doc_ids
 from condenser.data.terms import WordReader
 from condenser.data.tokens import Tokenizer, TokenShards
@@ -22,6 +22,7 @@ from condenser.model.rows import Rows
 from condenser.model.term_weigher import TermWeigher
 from condenser.progress import Progress
 from condenser.retrieve.blocks import finish_block, is_finished
+from condenser.retrieve.inference import Batch, TextReader, through
 
 _DIGITS = 6  # of a weight; TF is a whole number of hundredths of it, or so
 
@@ -51,6 +52,7 @@ def weigh_terms(
     """
     shards, ids, tokenizer = TokenShards(token_prefixes), read_doc_ids(doc_ids), Tokenizer(initial)
     reader, compute = WordReader(tokenizer), Compute(device, precision)
+    texts = TextReader(shards, tokenizer, max_tokens, batch_tokens)
     model.to(device).eval()
     blocks = []
     with (
@@ -63,10 +65,7 @@ def weigh_terms(
             block = work_folder / f"passages-{start:09}.jsonl"
             mark = block.with_suffix(".json")
             if not is_finished(mark, [block]):
-                words = _words_of_rows(
-                    model, tokenizer, shards, rows, reader,
-                    max_tokens=max_tokens, batch_tokens=batch_tokens, compute=compute,
-                )  # fmt: skip
+                words = _words_of_rows(model, texts, rows, reader, compute)
                 with atomic_write(block) as file:
                     for row, of_row in zip(rows.tolist(), words, strict=True):
                         line = json.dumps({"id": ids[row], "contents": of_row}, ensure_ascii=False)
@@ -81,31 +80,24 @@ def weigh_terms(
 
 
 def _words_of_rows(
-    model: TermWeigher,
-    tokenizer: Tokenizer,
-    shards: TokenShards,
-    rows: Int[np.ndarray, " row"],
-    reader: WordReader,
-    *,
-    max_tokens: int,
-    batch_tokens: int,
-    compute: Compute,
+    model: TermWeigher, texts: TextReader, rows: Int[np.ndarray, " row"], reader: WordReader, compute: Compute
 ) -> list[dict[str, float]]:
     """The words of each row with their weights, in the row's order."""
-    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-    found: list[dict[str, float]] = [{} for _ in rows]
-    for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
-        packed, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
-        words = [reader.words(ids[1 : size - 1]) for ids, size in zip(packed, whole, strict=True)]
-        begins = np.cumsum(whole) - whole
-        places = np.concatenate(
-            [begin + 1 + firsts for begin, (firsts, _) in zip(begins, words, strict=True)]
+
+    def weights_of(inputs: Rows, batch: Batch) -> tuple[list[list[str]], Tensor]:
+        """The words of each row, and the weights of all."""
+        firsts, words = zip(
+            *(reader.words(ids[1 : size - 1]) for ids, size in zip(batch.ids, batch.lengths, strict=True)),
+            strict=True,
         )
-        with torch.inference_mode(), compute.autocast():
-            inputs = Rows.of(packed, whole, device=compute.device).to(compute.device)
-            weights = model(inputs, torch.from_numpy(places).to(compute.device)).cpu().numpy()
-        ends = np.cumsum([len(of_row) for _, of_row in words])
-        for row, (_, of_row), values in zip(batch, words, np.split(weights, ends[:-1]), strict=True):
+        begins = np.cumsum(batch.lengths) - batch.lengths
+        places = np.concatenate([begin + 1 + first for begin, first in zip(begins, firsts, strict=True)])
+        return list(words), model(inputs, torch.from_numpy(places).to(compute.device))
+
+    found: list[dict[str, float]] = [{} for _ in rows]
+    for batch, (words, weights) in through(texts.batches(rows), compute, weights_of):
+        of_rows = np.split(weights.cpu().numpy(), np.cumsum(list(map(len, words)))[:-1])
+        for row, of_row, values in zip(batch.places, words, of_rows, strict=True):
             found[row] = _largest(of_row, values)
     return found
 

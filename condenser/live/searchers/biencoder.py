@@ -32,7 +32,7 @@ class Searcher:
         from condenser.data.tokens import Tokenizer
         from condenser.model.retriever import Retriever, query_encoder_folder
 
-        encoder = query_encoder_folder(weights.parent)
+        self._folder = encoder = query_encoder_folder(weights.parent)
         self._threads, self._block_rows = settings["compute"]["threads"], settings["encode"]["block_rows"]
         self._max_tokens = int(cut_lengths(files, settings).query)
         self._compute = on_cpu(settings)
@@ -58,18 +58,19 @@ class Searcher:
 
     def _encoded(self, query: str) -> tuple[np.ndarray, list[str]]:
         """The vector of a query, float32 [1, dim], and notes for the user."""
-        import torch
-
-        from condenser.model.rows import Rows
+        from condenser.data.tokens import TokenShards
+        from condenser.retrieve.inference import TextReader, outputs_of
 
         (ids,) = self._tokenizer.encode([self._space + query])
-        room = self._max_tokens - len(self._prompt) - 2
-        cut = (*self._prompt, *ids[:room])
-        row = np.array([[self._tokenizer.cls_id, *cut, self._tokenizer.sep_id]], np.int64)
-        with torch.inference_mode(), self._compute.autocast():
-            vector = self._retriever(Rows.of(row, np.array([row.shape[1]]))).float().numpy()
-        if not np.isfinite(vector).all():
-            raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")
+        shards = TokenShards.of_texts([("", query)], self._tokenizer, split=False, leading_space=self._space)
+        reader = TextReader(shards, self._tokenizer, self._max_tokens, self._max_tokens, self._prompt)
+        vector = outputs_of(
+            *(reader.batches(np.zeros(1, np.int64)), self._compute, self._retriever),
+            shape=(1, self._retriever.dim),
+            what=f"{self._folder}: expected a finite embedding",
+            name_of_row=lambda _: "the query",
+        )
+        room = self._max_tokens - reader.num_around
         notes = [f"The query was cut to its first {room} of {len(ids)} tokens."] if len(ids) > room else []
         if (ids == self._tokenizer.unk_id).all():  # also of no token
             notes.append("The model knows no word of the query: its hits mean nothing.")

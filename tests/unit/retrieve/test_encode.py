@@ -16,7 +16,7 @@ from condenser.model.backbone import new_backbone
 from condenser.model.backbone_sources import embedded_folder
 from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
-from condenser.retrieve import encode
+from condenser.retrieve import inference
 from condenser.retrieve.encode import encode_texts
 
 WORDS = [
@@ -125,7 +125,7 @@ def test_a_damaged_block_is_encoded_again(tmp_path, retriever, tokens, finished,
     shutil.copytree(finished / "work", tmp_path / "work")
     path = tmp_path / "work" / file
     path.write_bytes(damage(path.read_bytes()))
-    blocks = noted(encode, "row_windows", lambda shards, rows, **_: int(rows[0]))
+    blocks = noted(inference, "row_windows", lambda shards, rows, **_: int(rows[0]))
     encoded(tmp_path, retriever, tokens)
     assert (tmp_path / "out.npy").read_bytes() == (finished / "out.npy").read_bytes()
     assert blocks == list(range(begins, NUM_ROWS, 8))
@@ -173,13 +173,13 @@ def test_chosen_rows_resume_after_their_saved_blocks(tmp_path, retriever, tokens
     whole = encoded(tmp_path, retriever, tokens, rows=rows)
     path = tmp_path / "work" / "embeddings.npy"
     path.write_bytes(path.read_bytes()[: HEADER + 2 * 8 * 384 * 4])
-    blocks = noted(encode, "row_windows", lambda shards, rows, **_: rows.tolist())
+    blocks = noted(inference, "row_windows", lambda shards, rows, **_: rows.tolist())
     assert encoded(tmp_path, retriever, tokens, rows=rows).tobytes() == whole.tobytes()
     assert blocks == [rows[16:]]
 
 
 def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retriever, tokens, finished, noted):
-    blocks = noted(encode, "row_windows", lambda shards, rows, **_: int(rows[0]), breaks_at=4)
+    blocks = noted(inference, "row_windows", lambda shards, rows, **_: int(rows[0]), breaks_at=4)
     with pytest.raises(KeyboardInterrupt):
         encoded(tmp_path, retriever, tokens)
     with (tmp_path / "work" / "embeddings.npy").open("ab") as file:

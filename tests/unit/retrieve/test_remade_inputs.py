@@ -15,7 +15,7 @@ from condenser.data.records import Query, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import save_npy
 from condenser.model.backbone import new_backbone
-from condenser.retrieve import bm25, device_search, encode, exact, search
+from condenser.retrieve import bm25, device_search, exact, inference, search
 
 
 def broken_off_then_remade(folder, monkeypatch, noted, rule, *, make, parts, output, step):
@@ -115,7 +115,7 @@ def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch, no
             },
         },
         output={"embeddings": "out.npy"},
-        step=(encode, "row_windows"),
+        step=(inference, "row_windows"),
     )
     assert remade == anew
 
