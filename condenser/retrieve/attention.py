@@ -74,9 +74,7 @@ def write_attention_entropies(
         what=f"{encoder_folder}: expected finite attention",
         name_of_row=lambda place: f"passage {names[place]}",
     ).astype(np.float64)
-    lengths = np.minimum(
-        shards.row_starts[rows + 1] - shards.row_starts[rows] + reader.num_around, max_tokens
-    )
+    lengths = np.minimum(reader.whole_lengths(rows), max_tokens)
     content: dict[str, Any] = {
         "per_passage": {
             name: [round(value, _DECIMALS) for value in of_layers]
