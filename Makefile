@@ -23,7 +23,7 @@
 #   make parity AUTHORS=<folder>        compare with the authors' code, cloned into this folder
 #
 # Develop
-#   make lint                           ruff, snakefmt, snakemake --lint, mypy
+#   make lint                           ruff, snakefmt, snakemake --lint, mypy; lines of each room
 #   make test                           the fast tests, before each commit
 #   make test-ci                        longer tests; .ci/run runs lint, test and test-ci
 #   make test-weekly                    very long tests; those with Chromium, SLURM (as root) or a GPU
@@ -117,6 +117,7 @@ lint: $(READY)
 	snakefmt --check Snakefile rules docs/examples
 	snakemake --lint
 	mypy
+	python benchmarks/rooms.py
 
 report: $(READY)
 	@$(SNAKEMAKE) --cores 1 "results/$${DATASET:-msmarco}/report.html" $(SNAKEMAKE_ARGS)

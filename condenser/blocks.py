@@ -222,7 +222,7 @@ class Extraction(Block):
 
 
 class TermWeights(Optimiser):
-    """A model that learns the weights of terms from train queries: see condenser/train/term_weights.py.
+    """A model that learns the weights of terms from train queries: see condenser/papers/term_training.py.
 
     An item is a passage that is relevant to a train query.
     """
@@ -233,7 +233,7 @@ class TermWeights(Optimiser):
 
 
 class Generated(Block):
-    """Texts that a sequence-to-sequence model generates from each text: see condenser/retrieve/generate.py.
+    """Texts that a sequence-to-sequence model generates from each text: see condenser/papers/generate.py.
 
     `model` is a folder that transformers' AutoModelForSeq2SeqLM loads. With `top_k` null the one text is that
     of greedy decoding.

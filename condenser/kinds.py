@@ -2,7 +2,8 @@
 
 `condenser/data/sources/beir.py` is the source `beir`, `condenser/objectives/ict.py` the objective `ict`,
 `condenser/systems/biencoder.py` the kind of system `biencoder`, `condenser/evaluate/measures/mrr.py` the
-measure `mrr`. Each folder's `__init__.py` says what its modules hold. A file whose name begins with an
+measure `mrr`. Those that only rows of the papers need are in the folders of the same names in
+`condenser/papers`. Each folder's `__init__.py` says what its modules hold. A file whose name begins with an
 underscore is not a kind.
 """
 
@@ -25,13 +26,19 @@ def names(folder: str) -> list[str]:
     >>> "beir" in names("data/sources")
     True
     """
-    found = pkgutil.iter_modules([str(_ROOT / folder)])
+    found = pkgutil.iter_modules([str(_ROOT / place) for place in _places(folder)])
     return sorted(module.name for module in found if not module.name.startswith("_"))
+
+
+def _places(folder: str) -> tuple[str, str]:
+    return folder, f"papers/{Path(folder).name}"
 
 
 def module_name(folder: str, name: str) -> str:
     """The dotted name of a kind's module, whether it exists or not."""
-    return ".".join(["condenser", *folder.split("/"), name])
+    ours, papers = _places(folder)
+    place = papers if (_ROOT / papers / f"{name}.py").is_file() else ours
+    return ".".join(["condenser", *place.split("/"), name])
 
 
 @cache
@@ -39,14 +46,14 @@ def load(folder: str, name: str) -> ModuleType:
     """The module of a kind.
 
     Raises:
-        ValueError: there is no such kind, or a file and a folder both have its name.
+        ValueError: there is no such kind, or two files or folders have its name.
     """
     known = names(folder)
     if name not in known:
         raise ValueError(f"expected one of {', '.join(known)}, got {name!r:.80}.")
-    path = _ROOT / folder / name
-    if path.is_dir() and path.with_suffix(".py").exists():  # Python would silently leave out the file
-        raise ValueError(f"{path}: expected a name of its own, got that of {path.name}.py. Rename one.")
+    of_name = [_ROOT / place / kind for place in _places(folder) for kind in (name, f"{name}.py")]
+    if len(found := [path for path in of_name if path.exists()]) > 1:  # Python would take the first alone
+        raise ValueError(f"{found[0]}: expected a name of its own, got that of {found[1]}. Rename one.")
     return importlib.import_module(module_name(folder, name))
 
 

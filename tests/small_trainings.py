@@ -35,8 +35,10 @@ from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import backbone_from, new_backbone
-from condenser.model.term_weigher import TermWeigher
-from condenser.retrieve.term_weights import weigh_terms
+from condenser.papers.sentence_training import sentence_training
+from condenser.papers.term_training import term_weights_training
+from condenser.papers.term_weigher import TermWeigher
+from condenser.papers.term_weights import weigh_terms
 from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import crossencoder_training
 from condenser.train.distributed import Processes, alone
@@ -45,9 +47,7 @@ from condenser.train.finetune import distillation_training, retriever_training
 from condenser.train.late import late_training
 from condenser.train.loop import Run, Trainable, train_to_folder
 from condenser.train.pretrain import pretraining
-from condenser.train.sentences import sentence_training
 from condenser.train.teacher import TaughtFiles
-from condenser.train.term_weights import term_weights_training
 
 TINY = Path(__file__).parent / "data" / "tiny"
 NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40

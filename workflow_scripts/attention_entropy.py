@@ -17,7 +17,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
     from condenser.data.records import read_doc_ids
     from condenser.model.devices import set_up
-    from condenser.retrieve.attention import write_attention_entropies
+    from condenser.papers.attention import write_attention_entropies
     from condenser.shards import prefix_of
 
     settings = job.settings

@@ -16,11 +16,11 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.generators import passage_input
     from condenser.data.records import read_passages, read_queries
     from condenser.files import count_lines
     from condenser.model.devices import set_up
-    from condenser.retrieve.generate import generate_texts
+    from condenser.papers.generate import generate_texts
+    from condenser.papers.generator_files import passage_input
 
     compute = set_up(**vars(job.settings.compute))
     job.device = str(compute)

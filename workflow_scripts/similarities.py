@@ -16,7 +16,7 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.model.devices import set_up
-    from condenser.retrieve.similarities import write_model_similarities
+    from condenser.papers.similarities import write_model_similarities
 
     settings = job.settings
     compute = set_up(**vars(settings.compute))

@@ -20,9 +20,9 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.text_files import TextFiles
-    from condenser.retrieve.term_weights import weigh_terms
+    from condenser.papers.term_training import term_weights_training
+    from condenser.papers.term_weights import weigh_terms
     from condenser.train.loop import run_training
-    from condenser.train.term_weights import term_weights_training
 
     files, settings, texts = job.input, job.settings, TextFiles.of_inputs(job.input)
     initial = files.initial.parent

@@ -15,8 +15,8 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
+    from condenser.papers.sentence_training import sentence_training
     from condenser.train.loop import run_training
-    from condenser.train.sentences import sentence_training
 
     files, task = job.input, job.settings.dataset.TASK
     assert task is not None

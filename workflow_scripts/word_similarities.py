@@ -15,7 +15,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.retrieve.similarities import write_word_similarities
+    from condenser.papers.similarities import write_word_similarities
 
     task = job.settings.dataset.TASK
     assert task is not None

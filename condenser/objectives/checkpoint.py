@@ -40,7 +40,7 @@ class Settings(Model):
     """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
 
     `source: lstm` is for sentences alone: a new LSTM over the first `vocab_size` words of a file of vectors
-    such as GloVe's, at `path`, with `hidden_size` numbers in each direction (`condenser.model.lstm`).
+    such as GloVe's, at `path`, with `hidden_size` numbers in each direction (`condenser.papers.lstm`).
 
     `source: system` takes the encoder that `system` is on `dataset`, or its two encoders; by default of its
     variant of all train queries and the configuration's seed.
@@ -178,8 +178,8 @@ def prepare(
     source, pooling, normalised = settings.source, settings.pooling, settings.normalised
     prompts: dict[str, Any] = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
     if source == "lstm":
-        from condenser.data.word_vectors import read_word_vectors
-        from condenser.model.lstm import new_lstm  # takes seconds to import
+        from condenser.papers.lstm import new_lstm  # takes seconds to import
+        from condenser.papers.word_vectors import read_word_vectors
 
         vectors, num_left_out = read_word_vectors(Path(str(settings.path)), None, most=settings.vocab_size)
         assert settings.hidden_size is not None
@@ -203,7 +203,7 @@ def prepare(
         elif source == "hub":
             origin = hub_folder(str(settings.id), revision=settings.revision or "main", mirror=mirror)
         elif source == "system":
-            from condenser.model.lstm import copy_lstm, is_lstm
+            from condenser.papers.lstm import copy_lstm, is_lstm
 
             assert system is not None
             origin = system

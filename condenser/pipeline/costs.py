@@ -19,13 +19,13 @@ from typing import Any
 
 from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
-from condenser.data.generators import generator_bytes
 from condenser.data.official import official_file
 from condenser.encoders import read_encoder_config
 from condenser.evaluate import published
 from condenser.files import atomic_write, canonical_json, sha256_text, write_json
 from condenser.job import settings_of
 from condenser.manifest import sound_record
+from condenser.papers.generator_files import generator_bytes
 from condenser.pipeline.record import TOLD_APART
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs, key_of

@@ -1,6 +1,6 @@
 # Inputs of the rules in rules/systems/bm25.smk.
 
-from condenser.data.generators import generator_files
+from condenser.papers.generator_files import generator_files
 from condenser.retrieve.bm25 import expansion_of, index_name, variant_of
 
 

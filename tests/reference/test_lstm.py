@@ -15,13 +15,13 @@ from small_trainings import OPTIMISER, SENTENCES, contents, run_of
 from torch import Tensor, nn
 
 from condenser.data.records import Item, read_similarities, write_items
-from condenser.data.word_vectors import read_word_vectors
 from condenser.model.devices import set_up
-from condenser.model.lstm import new_lstm
-from condenser.model.sentence_encoder import load_sentence_encoder
-from condenser.retrieve.similarities import write_model_similarities
+from condenser.papers.lstm import new_lstm
+from condenser.papers.sentence_encoder import load_sentence_encoder
+from condenser.papers.sentence_training import sentence_loss, sentence_training
+from condenser.papers.similarities import write_model_similarities
+from condenser.papers.word_vectors import read_word_vectors
 from condenser.train.loop import train_to_folder
-from condenser.train.sentences import sentence_loss, sentence_training
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ",", "dog", "<unk>", "</s>"]
 TEXTS = ["The cat sat on a mat", "a zebra", "", "cat, cat, cat, dog", "the dog sat"]

@@ -22,13 +22,13 @@ from transformers import AutoModel
 
 from condenser.data.batches import num_steps, step_items
 from condenser.data.records import Item, read_items, read_similarities, write_items
-from condenser.data.word_vectors import read_word_vectors
-from condenser.evaluate.measures import accuracy, spearman
 from condenser.model.devices import set_up
-from condenser.model.sentence_encoder import load_sentence_encoder
-from condenser.retrieve.similarities import write_model_similarities, write_word_similarities
+from condenser.papers.measures import accuracy, spearman
+from condenser.papers.sentence_encoder import load_sentence_encoder
+from condenser.papers.sentence_training import sentence_loss
+from condenser.papers.similarities import write_model_similarities, write_word_similarities
+from condenser.papers.word_vectors import read_word_vectors
 from condenser.train.loop import linear_factor, num_warmup_steps
-from condenser.train.sentences import sentence_loss
 
 # weights whose gradients are rounding alone: a distance does not change where all vectors move together
 LAST_BIAS = "encoder.layer.2.output.LayerNorm.bias"

@@ -84,12 +84,14 @@ def test_two_measures_of_one_name_are_refused_with_both_files(monkeypatch: pytes
         measures._by_name.__wrapped__()
 
 
-def test_a_kind_that_is_both_a_file_and_a_folder_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_kinds_of_one_name_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinds, "_ROOT", tmp_path)
-    (tmp_path / "things" / "double").mkdir(parents=True)
-    for file in ("things/double.py", "things/double/__init__.py"):
+    for folder in ("things/double", "papers/things"):
+        (tmp_path / folder).mkdir(parents=True)
+    for file in ("things/double.py", "things/double/__init__.py", "things/both.py", "papers/things/both.py"):
         (tmp_path / file).touch()
-    with pytest.raises(ValueError, match=r"double: expected a name of its own, got that of double\.py\."):
-        kinds.load("things", "double")
+    for name in ("double", "both"):
+        with pytest.raises(
+            ValueError, match=rf"{name}.*: expected a name of its own, got that of .*{name}\.py"
+        ):
+            kinds.load("things", name)

@@ -21,7 +21,8 @@ from job_files import do
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
-from condenser.data.sources import dpr, msmarco_doc, nli, squad, stsb, wikisection
+from condenser.data.sources import dpr, msmarco_doc, squad
+from condenser.papers.sources import nli, stsb, wikisection
 from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)

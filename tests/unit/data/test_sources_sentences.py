@@ -13,7 +13,7 @@ from bad_rows import refuse_and_skip
 
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Item, read_doc_ids, read_items, read_passages
-from condenser.data.sources import nli, stsb, wikisection
+from condenser.papers.sources import nli, stsb, wikisection
 from condenser.settings import Settings
 from configs import sources
 

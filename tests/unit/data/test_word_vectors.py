@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.data.word_vectors import read_word_vectors
+from condenser.papers.word_vectors import read_word_vectors
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from condenser.data.records import Item, read_similarities, write_items, write_s
 from condenser.evaluate import published, tables
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import measure_columns, read_metrics
-from condenser.evaluate.measures import accuracy, parse, spearman
+from condenser.evaluate.measures import parse
 from condenser.evaluate.metrics import evaluate_sentences
 from condenser.evaluate.significance import interval, paired_tests
+from condenser.papers.measures import accuracy, spearman
 from tests.unit.evaluate.test_tables import SIGNIFICANCE
 
 

@@ -16,7 +16,7 @@ from condenser.files import read_json
 from condenser.model.backbone import new_backbone
 from condenser.model.folder import load_backbone
 from condenser.model.text_vector import TextVector
-from condenser.retrieve.attention import cls_attention_entropies, write_attention_entropies
+from condenser.papers.attention import cls_attention_entropies, write_attention_entropies
 
 TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
 IDS = [f"d{row}" for row in range(len(TEXTS))]

@@ -10,7 +10,7 @@ import torch
 from small_models import padded, small_backbone, transformers_bert
 
 from condenser.model.rows import Rows
-from condenser.retrieve.attention import cls_attention_entropies
+from condenser.papers.attention import cls_attention_entropies
 
 IDS = np.array([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
 LENGTHS = np.array([6, 4])

@@ -18,11 +18,11 @@ from small_generators import KINDS, write_generator
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from condenser.data.expansions import expanded
-from condenser.data.generators import generator_files
-from condenser.model import generator as generators
 from condenser.model.devices import Compute
-from condenser.model.generator import Generator
-from condenser.retrieve.generate import generate_texts, gumbel
+from condenser.papers import generator as generators
+from condenser.papers.generate import generate_texts, gumbel
+from condenser.papers.generator import Generator
+from condenser.papers.generator_files import generator_files
 
 CPU = Compute(torch.device("cpu"), "fp32")
 QUERIES = [(f"d{row}", " ".join(text.split()[: 2 + 3 * row])) for row, text in enumerate(TEXTS[:4] * 2)]
@@ -105,7 +105,7 @@ def test_texts_are_those_of_one_token_after_another_without_padding_or_cache(
     top_k: int | None,
     prefix: str,
 ) -> None:
-    monkeypatch.setattr("condenser.retrieve.generate._CHUNKS", 2)  # of the samples, blocks of four texts
+    monkeypatch.setattr("condenser.papers.generate._CHUNKS", 2)  # of the samples, blocks of four texts
     output = tmp_path / "out.jsonl"
     counts = written(folders[kind], output, samples=samples, top_k=top_k, prefix=prefix)
     slow, num_unfinished = slowly(folders[kind], prefix=prefix, samples=samples, top_k=top_k)
@@ -167,7 +167,7 @@ def test_a_job_that_was_interrupted_resumes_to_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
     noted: Callable[..., list[int]],
 ) -> None:
-    monkeypatch.setattr("condenser.retrieve.generate._CHUNKS", 1)  # blocks of two texts
+    monkeypatch.setattr("condenser.papers.generate._CHUNKS", 1)  # blocks of two texts
     whole, output = tmp_path / "whole" / "out.jsonl", tmp_path / "resumed" / "out.jsonl"
     counts = written(folders["t5"], whole)
     calls = noted(Generator, "generate", lambda _, ids, **__: len(ids), breaks_at=3)

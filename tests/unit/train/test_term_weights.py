@@ -24,11 +24,11 @@ from condenser.data.records import (
     passage_id,
     write_qrels,
 )
-from condenser.data.terms import WordReader, query_term_recall
 from condenser.data.tokens import Tokenizer
-from condenser.model.term_weigher import TermWeigher
-from condenser.retrieve import term_weights
-from condenser.train.term_weights import judged_passages
+from condenser.papers import term_weights
+from condenser.papers.term_training import judged_passages
+from condenser.papers.term_weigher import TermWeigher
+from condenser.papers.terms import WordReader, query_term_recall
 
 LENGTH = TERMS["max_tokens"]
 
@@ -160,7 +160,7 @@ def test_the_state_of_a_word_is_dropped_before_its_weight_in_training_alone(
         drawn.append((tuple(states.shape), probability))
         return states
 
-    monkeypatch.setattr("condenser.model.term_weigher.dropout", dropout)
+    monkeypatch.setattr("condenser.papers.term_weigher.dropout", dropout)
     for is_training in (True, False):
         model.train(is_training)(full_rows(torch.arange(5, 15)[None]), torch.tensor([1, 4, 5]))
     assert drawn == [((3, 32), 0.25), ((3, 32), 0.0)]
@@ -211,7 +211,7 @@ def test_what_was_stopped_resumes_to_the_same_bytes(
     of_rows, calls = term_weights._words_of_rows, list[int]()
 
     def broken(*args: Any, **kwargs: Any) -> Any:
-        calls.append(int(args[3][0]))
+        calls.append(int(args[2][0]))
         if len(calls) == 4:
             raise KeyboardInterrupt
         return of_rows(*args, **kwargs)

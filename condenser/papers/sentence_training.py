@@ -24,7 +24,7 @@ from condenser.data.records import Item, read_items
 from condenser.data.subsets import read_subset
 from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
-from condenser.model.sentence_encoder import load_sentence_encoder, save_sentence_encoder
+from condenser.papers.sentence_encoder import load_sentence_encoder, save_sentence_encoder
 from condenser.train.loop import Batch, Run, Trainable
 
 HIGHEST_SCORE = 5.0  # of a pair; a cosine should be the score's share of it

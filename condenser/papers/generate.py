@@ -26,7 +26,7 @@ from torch import Tensor
 from condenser.data.randomness import uniforms
 from condenser.files import atomic_write, full_disk_named, read_json, write_json
 from condenser.model.devices import Compute
-from condenser.model.generator import Generator
+from condenser.papers.generator import Generator
 from condenser.progress import Progress
 from condenser.retrieve.blocks import finish_block, is_finished
 

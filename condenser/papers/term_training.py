@@ -21,12 +21,12 @@ from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
 from condenser.data.records import document_of, read_positives
 from condenser.data.subsets import read_subset
-from condenser.data.terms import WordReader, query_term_recall
 from condenser.data.text_files import TextFiles, Texts
 from condenser.data.tokens import Tokenizer
 from condenser.model.devices import autocast
 from condenser.model.rows import OnDevice, Rows
-from condenser.model.term_weigher import TermWeigher
+from condenser.papers.term_weigher import TermWeigher
+from condenser.papers.terms import WordReader, query_term_recall
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory

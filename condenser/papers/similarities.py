@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condenser.data.records import Item, read_items, write_similarities
-from condenser.data.word_vectors import read_word_vectors
+from condenser.papers.word_vectors import read_word_vectors
 from condenser.progress import track
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def write_model_similarities(
     """
     import torch
 
-    from condenser.model.sentence_encoder import load_sentence_encoder
+    from condenser.papers.sentence_encoder import load_sentence_encoder
 
     encoder: SentenceTransformer = load_sentence_encoder(folder, max_tokens=max_tokens, device=compute.device)
     encoder.eval()

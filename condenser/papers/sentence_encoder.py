@@ -11,9 +11,9 @@ from sentence_transformers.sentence_transformer.modules import Pooling
 from transformers.utils import logging as transformers_logging
 
 from condenser.model.folder import load_backbone, write_backbone
-from condenser.model.lstm import is_lstm
 from condenser.model.text_vector import folder_projection
 from condenser.model.weights import fill
+from condenser.papers.lstm import is_lstm
 
 
 def load_sentence_encoder(

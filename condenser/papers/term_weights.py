@@ -13,13 +13,13 @@ from jaxtyping import Float32, Int
 from torch import Tensor
 
 from condenser.data.records import read_doc_ids
-from condenser.data.terms import WordReader
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import atomic_write, full_disk_named
 from condenser.model.devices import Compute
 from condenser.model.operations import weights_unchanged
 from condenser.model.rows import Rows
-from condenser.model.term_weigher import TermWeigher
+from condenser.papers.term_weigher import TermWeigher
+from condenser.papers.terms import WordReader
 from condenser.progress import Progress
 from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.inference import Batch, TextReader, through
