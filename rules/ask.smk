@@ -2,7 +2,7 @@
 # `make search` and `make serve` start the same program; they run this rule where that file is out of date. Nothing
 # is asked inside a job: Snakemake would hold this folder's lock while the page is served.
 
-from condenser.pipeline.known import Known
+from condenser.pipeline.known import KnownWriter
 
 
 rule ask:
@@ -13,7 +13,7 @@ rule ask:
         "../envs/ask.yaml"
     params:
         program=ROOT / "workflow_scripts" / "ask.py",
-        known=lambda wildcards: Known(
+        known=lambda wildcards: KnownWriter(
             config=config,
             results=Path("results"),
             encoder_of=encoder_file,

@@ -185,7 +185,7 @@ class Graph:
 
     def known(self) -> dict[str, Any]:
         """What can be asked."""
-        return json.loads(self.write_known().read_text())
+        return json.loads(self.write_known().read_text())["datasets"]
 
     def job(self, name: str) -> Job:
         """A job that `jobs` gave, as its rule and wildcards."""

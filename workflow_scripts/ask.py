@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from condenser import program
 
 if TYPE_CHECKING:
-    from condenser.live.systems import Known
+    from condenser.live.known import Known
 
 DATASET = "msmarco"
 
@@ -61,8 +61,9 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 
     from condenser.files import sha256_file
+    from condenser.live.known import USUAL, Known
     from condenser.live.searchers import ORIGIN
-    from condenser.live.systems import USUAL, Known, OpenSystems
+    from condenser.live.systems import OpenSystems
     from condenser.pipeline.remembered import Remembered, has_origin
 
     remembered = Remembered(args.known.with_name("asked.digests.json"))
@@ -81,7 +82,7 @@ def main() -> None:
             if done.returncode:
                 sys.stderr.buffer.write(done.stderr)
                 sys.exit(done.returncode)
-        known = Known(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
+        known = Known.read(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
         if args.system:
             known.asked(dataset, args.system, args.variant)
         elif args.dataset:
@@ -115,7 +116,7 @@ def main() -> None:
     elif not args.query:
         from condenser.live.terminal import shown_systems
 
-        datasets = [args.dataset] if args.dataset else known.datasets()
+        datasets = [args.dataset] if args.dataset else list(known.datasets)
         print("\n".join(map(program.printable, shown_systems(known, datasets))))
     else:
         from condenser.live.terminal import shown_answer
@@ -134,7 +135,7 @@ def taken_texts(args: argparse.Namespace, known: Known) -> str:
 
     source, results = Path(args.texts), Path("results")
     name = args.name or name_of(source)
-    if name in known.datasets() and not (results / name / "index.yaml").is_file():
+    if name in known.datasets and not (results / name / "index.yaml").is_file():
         raise ValueError(f"NAME: {name} is a data set of the configuration. Give another: NAME=my-{name}.")
     count, left_out = write_index_overlay(
         source, results, name=name, title=args.title or None, text=args.text or None

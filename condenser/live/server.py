@@ -33,7 +33,8 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from condenser.live.systems import MAX_CHARACTERS, MAX_DEPTH, Asked, Known, NotReady, OpenSystems, check
+from condenser.live.known import Asked, Known, NotReady
+from condenser.live.systems import MAX_CHARACTERS, MAX_DEPTH, OpenSystems, check
 
 log = logging.getLogger(__name__)
 
@@ -271,7 +272,7 @@ def _asked(known: Known, body: Any) -> tuple[Asked, str, int]:
 def _systems(known: Known) -> dict[str, Any]:
     """What the page offers: every system, and what keeps it from answering now."""
     offered = []
-    for dataset in known.datasets():
+    for dataset in known.datasets:
         for system, variants in known.systems(dataset).items():
             for variant in variants:
                 asked = known.asked(dataset, system, variant)
@@ -290,7 +291,7 @@ def _systems(known: Known) -> dict[str, Any]:
                 )
     return {
         "systems": offered,
-        "opens_with": {dataset: known.opens_with(dataset) for dataset in known.datasets()},
+        "opens_with": {dataset: known.dataset(dataset).opens_with for dataset in known.datasets},
         "max_characters": MAX_CHARACTERS,
         "max_depth": MAX_DEPTH,
     }

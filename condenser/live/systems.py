@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,9 +9,9 @@ from time import perf_counter
 from typing import Any
 
 from condenser import kinds
-from condenser.commands import make_command, search_command
 from condenser.data.records import ScoredDoc
-from condenser.files import read_json, sha256_file
+from condenser.files import sha256_file
+from condenser.live.known import Asked, NotReady
 from condenser.live.searchers import FOLDER, QUERY_ID, Found, sound_manifest
 from condenser.live.texts import Lines, Texts
 from condenser.manifest import OTHER_BYTES, SUFFIX, record_of
@@ -24,21 +23,6 @@ MAX_CHARACTERS = 1000
 
 MAX_DEPTH = 100
 """Passages in one answer."""
-
-USUAL = "hybrid"
-"""The system that is asked where none is named."""
-
-
-class NotReady(ValueError):
-    """A system that has no answer yet.
-
-    Attributes:
-        command: what makes it; empty where nothing does.
-    """
-
-    def __init__(self, reason: str, command: str) -> None:
-        super().__init__(f"{reason} Make it: {command}" if command else reason)
-        self.reason, self.command = reason, command
 
 
 @dataclass(frozen=True)
@@ -65,200 +49,6 @@ class Answer:
     hits: list[Hit]
     milliseconds: dict[str, float]
     notes: list[str]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """One variant of a system of a data set, as the workflow knows it (`condenser.pipeline.known`).
-
-    Attributes:
-        files: what it needs, by name.
-        reasons: why its results are out of date, by the configuration and code of today.
-        error: why it cannot be asked; None if it can, once its files are made.
-        is_split: whether the collection holds passages of documents.
-        parts: the systems whose hits it ranks.
-    """
-
-    dataset: str
-    system: str
-    variant: str
-    kind: str
-    label: str
-    collection: Path
-    doc_ids: Path
-    files: dict[str, list[Path]]
-    settings: Mapping[str, Any]
-    reasons: list[str]
-    error: str | None
-    command: str
-    is_split: bool = False
-    parts: tuple[Asked, ...] = ()
-
-    @property
-    def name(self) -> str:
-        return f"{self.dataset}, {self.system}, {self.variant}"
-
-    def needed(self) -> list[Path]:
-        """The files that it answers with, of its parts too."""
-        own = [*(file for files in self.files.values() for file in files), self.collection, self.doc_ids]
-        return list(dict.fromkeys([*own, *(file for part in self.parts for file in part.needed())]))
-
-    def missing(self) -> list[Path]:
-        """Those of them that are not there."""
-        return [file for file in self.needed() if not file.exists()]
-
-    def state(self) -> str | None:
-        """Why there is no answer, in a sentence; None if there is one."""
-        if self.error:
-            return f"{self.name}: {self.error}"
-        if missing := self.missing():
-            return f"{self.name}: is not trained and indexed yet ({missing[0]} is missing)."
-        return None
-
-
-class Known:
-    """What can be asked, from the file that the workflow wrote."""
-
-    def __init__(self, file: Path, *, overlays: str = "", make_arguments: str = "") -> None:
-        """
-        Args:
-            file: written by `condenser.pipeline.known.Known`.
-            overlays: CONFIG of make, for the commands that are shown.
-            make_arguments: its SNAKEMAKE_ARGS.
-        """
-        self._datasets: dict[str, Any] = read_json(file)
-        self._written_ns = file.stat().st_mtime_ns
-        self._given = {"overlays": overlays, "arguments": make_arguments}
-
-    def datasets(self) -> list[str]:
-        """The data sets, in the order of the configuration's names."""
-        return list(self._datasets)
-
-    def systems(self, dataset: str) -> dict[str, list[str]]:
-        """The systems of a data set with their variants, the usual one first."""
-        return {
-            name: list(dict.fromkeys([entry["variant"], *entry["variants"]]))
-            for name, entry in self._dataset(dataset)["systems"].items()
-        }
-
-    def opens_with(self, dataset: str) -> list[list[str]]:
-        """Systems and variants that the page may show first; it shows the first that is ready."""
-        opens_with: list[list[str]] = self._dataset(dataset)["opens_with"]
-        return opens_with
-
-    def usual(self, dataset: str) -> Asked:
-        """The system that is asked where none is named: `USUAL`, or else the first one that is ready.
-
-        Raises:
-            NotReady: none is ready.
-        """
-        listed = [(name, variant) for name, found in self.systems(dataset).items() for variant in found]
-        first = [names for names in listed if names[0] == USUAL]
-        asked = [self.asked(dataset, *names) for names in (*first, *self.opens_with(dataset), *listed)]
-        if ready := next((one for one in asked if one.state() is None), None):
-            return ready
-        raise NotReady(f"{dataset}: no system can be asked yet.", asked[0].command if asked else "")
-
-    def question(self, asked: Asked) -> str:
-        """The command of make that asks a system."""
-        is_usual = asked.variant == self._datasets[asked.dataset]["systems"][asked.system]["variant"]
-        variant = "" if is_usual else asked.variant
-        return search_command(asked.dataset, asked.system, variant, **self._given)
-
-    def _dataset(self, dataset: str) -> dict[str, Any]:
-        overlay = "If an overlay names it, give that too: CONFIG=mine.yaml."
-        return self._datasets[_named("data set", dataset, self._datasets, otherwise=overlay)]
-
-    def asked(self, dataset: str, system: str, variant: str | None = None) -> Asked:
-        """One variant of a system; None is the one of the configuration's seed and all train queries.
-
-        Raises:
-            ValueError: the configuration has no such data set or system, or no such variant was made.
-        """
-        texts = self._dataset(dataset)
-        entry = texts["systems"][_named("system", system, texts["systems"])]
-        variant = variant or entry["variant"]
-        if variant not in entry["variants"]:
-            known = ", ".join(self.systems(dataset)[system])
-            if not re.fullmatch(entry["pattern"], variant):
-                raise ValueError(f"{system}: expected a variant such as {known}, got {variant!r:.80}.")
-            command = self._command(dataset, system, variant)
-            raise NotReady(f"{dataset}, {system}, {variant}: is not trained and indexed yet.", command)
-        return self._asked(dataset, system, variant)
-
-    def _asked(self, dataset: str, system: str, variant: str) -> Asked:
-        texts = self._datasets[dataset]
-        entry = texts["systems"][system]
-        of_variant = entry["variants"].get(variant, {"error": "is not made yet."})  # a part may lack one
-        parts = [self._asked(dataset, *part) for part in of_variant.get("parts", [])]
-        files = {
-            name: [Path(file.format(variant=variant)) for file in files]
-            for name, files in entry["files"].items()
-        }
-        if of_variant.get("model"):
-            files["model"] = [Path(of_variant["model"])]
-        needed = (file for files in files.values() for file in files)
-        is_newer = any(file.exists() and file.stat().st_mtime_ns > self._written_ns for file in needed)
-        reasons = [] if is_newer else of_variant.get("reasons", [])  # it was made again since
-        error = of_variant.get("error")
-        return Asked(
-            dataset,
-            system,
-            variant,
-            entry["kind"],
-            entry["label"],
-            Path(texts["collection"]),
-            Path(texts["doc_ids"]),
-            files,
-            entry["settings"],
-            list(dict.fromkeys([*reasons, *(reason for part in parts for reason in part.reasons)])),
-            error or next((f"{part.system}: {part.error}" for part in parts if part.error), None),
-            self._command(dataset, system, variant),
-            texts["is_split"],
-            tuple(parts),
-        )
-
-    def _command(self, dataset: str, system: str, variant: str) -> str:
-        """The command that makes the files of a variant and of its parts."""
-        targets = list(dict.fromkeys(self._targets(dataset, system, variant)))
-        if not targets:
-            return ""
-        return make_command(" ".join(targets), **self._given)
-
-    def _targets(self, dataset: str, system: str, variant: str) -> list[str]:
-        entry = self._datasets[dataset]["systems"][system]
-        of_variant = entry["variants"].get(variant, {})
-        files = [file.format(variant=variant) for files in entry["files"].values() for file in files]
-        targets = [_braced(files)] if files else []
-        for part in of_variant.get("parts", []):
-            targets += self._targets(dataset, *part)
-        if "parts" in of_variant and of_variant.get("model"):
-            targets.append(of_variant["model"])
-        return targets
-
-
-def _named(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """The name, which must be a known one."""
-    known = list(known)
-    if name not in known:
-        raise ValueError(
-            f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}. "
-            f"{kinds.suggest_name(name, known, otherwise=otherwise)}".rstrip()
-        )
-    return name
-
-
-def _braced(targets: list[str]) -> str:
-    """Files that differ in the number of their shard alone, as one word of a shell.
-
-    >>> _braced(["a/collection.0-of-2.npy", "a/collection.1-of-2.npy"])
-    'a/collection.{0..1}-of-2.npy'
-    """
-    last = len(targets) - 1
-    first = targets[0].partition(".0-of-")
-    if last and targets == [f"{first[0]}.{number}-of-{first[2]}" for number in range(last + 1)]:
-        return f"{first[0]}.{{0..{last}}}-of-{first[2]}"
-    return " ".join(targets)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator
 
-from condenser.live.systems import USUAL, Answer, Asked, Known
+from condenser.live.known import USUAL, Asked, Known
+from condenser.live.systems import Answer
 
 _TEXT_LINES = 2
 

@@ -1,7 +1,6 @@
-"""What can be asked: the systems of a configuration, what they have made, and whether that is up to date.
+"""Writes what can be asked (`condenser.live.known`): the systems of a configuration, and what they have made.
 
-The workflow writes it to a file (rule `ask`), and the program `ask` answers queries with it
-(`condenser.live.systems`). The program reads no configuration.
+The rule `ask` writes it; the program `ask` reads no configuration.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from typing import Any
 
 from condenser import kinds, variants
 from condenser.files import write_json
+from condenser.live.known import Known, KnownDataset, KnownSystem, KnownVariant
 from condenser.live.searchers import FOLDER, ORIGIN
 from condenser.nouns import Config, System
 from condenser.pipeline.freshness import Freshness
@@ -26,8 +26,8 @@ SETTINGS = ("system", "recipe", "encode", "compute")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
-    """What can be asked, by the configuration of today.
+class KnownWriter:
+    """Looks at what the configuration of today can answer with.
 
     Attributes:
         results: the folder of all results.
@@ -57,20 +57,20 @@ class Known:
             for name, entry in self.config.datasets.items()
             if entry.TASK is None  # sentences have no passages
         }
-        write_json(file, of_datasets)
+        write_json(file, plain(Known(datasets=of_datasets)))
         note_origin(file.with_suffix(ORIGIN), arguments, {*files, *self.consulted})
         return str(file)
 
-    def _dataset(self, dataset: str) -> dict[str, Any]:
+    def _dataset(self, dataset: str) -> KnownDataset:
         data = self.results / dataset / "data"
         ranking = (system for system in self.config.systems if self.config.systems[system].ranks)
-        return {
-            "opens_with": self._opens_with(dataset),
-            "collection": str(data / "collection.jsonl"),
-            "doc_ids": str(data / "doc_ids.txt"),
-            "is_split": bool(self.config.datasets[dataset].windows),
-            "systems": {system: self._system(dataset, system) for system in ranking},
-        }
+        return KnownDataset(
+            opens_with=self._opens_with(dataset),
+            collection=str(data / "collection.jsonl"),
+            doc_ids=str(data / "doc_ids.txt"),
+            is_split=bool(self.config.datasets[dataset].windows),
+            systems={system: self._system(dataset, system) for system in ranking},
+        )
 
     def _opens_with(self, dataset: str) -> list[list[str]]:
         """System and variant of each row of the first table that is made, the last row with a model first."""
@@ -83,38 +83,36 @@ class Known:
         rows.sort(key=lambda row: config.systems[row["system"]].start is None)
         return [[row["system"], variant] for row in rows for variant in row["variants"]]
 
-    def _system(self, dataset: str, system: str) -> dict[str, Any]:
+    def _system(self, dataset: str, system: str) -> KnownSystem:
         config, entry = self.config, self.config.systems[system]
-        usual = entry.variant(num_queries="all", seed=config.seed)
         recipe = config.datasets[dataset].recipe_of(entry)
         settings = {**vars(config), "system": entry, "recipe": recipe}
-        depth = entry.run_depth(dataset, purpose="eval")
-        pattern = _variants_of(entry)
-        described: dict[str, Any] = {
-            "kind": entry.kind,
-            "label": entry.label or system,
-            "variant": usual,
-            "pattern": pattern,
-            "settings": {**{name: plain(settings[name]) for name in SETTINGS}, "depth": depth},
-            "files": {},
-        }
+        known = KnownSystem(
+            kind=entry.kind,
+            label=entry.label or system,
+            variant=entry.variant(num_queries="all", seed=config.seed),
+            pattern=_variants_of(entry),
+            settings={
+                **{name: plain(settings[name]) for name in SETTINGS},
+                "depth": entry.run_depth(dataset, purpose="eval"),
+            },
+            files={},
+            variants={},
+        )
         try:
             if entry.kind not in kinds.names(FOLDER):
                 raise ValueError(f"systems of the kind {entry.kind} cannot be asked yet.")
-            described["files"] = files = self._files(dataset, system, recipe)
+            known.files = self._files(dataset, system, recipe)
         except ValueError as error:
-            return {**described, "variants": {usual: {"error": str(error)}}}
+            known.variants = {known.variant: KnownVariant(error=str(error))}
+            return known
         folder = self.results / dataset / "systems" / system
         self.consulted.add(str(folder))
-        made = [place.name for place in sorted(folder.glob("*")) if re.fullmatch(pattern, place.name)]
-        needed = [file for of_name in files.values() for file in of_name]
-        return {
-            **described,
-            "variants": {
-                variant: self._variant(dataset, system, variant, needed)
-                for variant in dict.fromkeys([usual, *made])
-            },
-        }
+        made = [place.name for place in sorted(folder.glob("*")) if re.fullmatch(known.pattern, place.name)]
+        for variant in dict.fromkeys([known.variant, *made]):
+            needed = [file for files in known.files_of(variant).values() for file in files]
+            known.variants[variant] = self._variant(dataset, system, variant, needed)
+        return known
 
     def _files(self, dataset: str, system: str, recipe: Any) -> dict[str, list[str]]:
         """What a system needs to answer, by name; `{variant}` stands for the variant.
@@ -136,22 +134,21 @@ class Known:
             files["tokenizer"] = [self.tokenizer_of(dataset, initial.key)]
         return files
 
-    def _variant(self, dataset: str, system: str, variant: str, needed: list[str]) -> dict[str, Any]:
+    def _variant(self, dataset: str, system: str, variant: str, files: list[str]) -> KnownVariant:
         """The model and the parts of a variant, and why it is out of date, or the error that it has."""
-        config, entry = self.config, self.config.systems[system]
-        files = [file.format(variant=variant) for file in needed]
-        described: dict[str, Any] = {}
-        if parts := entry.ranks_hits_of:
-            described["parts"] = [[part, config.systems[part].ranking_variant(variant)] for part in parts]
+        systems, known = self.config.systems, KnownVariant()
+        known.parts = [
+            [part, systems[part].ranking_variant(variant)] for part in systems[system].ranks_hits_of
+        ]
         try:
-            if entry.start is not None:
-                described["model"] = self.encoder_of(dataset, system, variant)
-                files.append(described["model"])
+            if systems[system].start is not None:
+                known.model = self.encoder_of(dataset, system, variant)
+                files.append(known.model)
             is_made = all(self._is_there(Path(file)) for file in files)
-            described["reasons"] = self._reasons(files) if is_made else []
+            known.reasons = self._reasons(files) if is_made else []
         except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
-            described["error"] = str(error).removeprefix("error: ")
-        return described
+            known.error = str(error).removeprefix("error: ")
+        return known
 
     def _reasons(self, files: list[str]) -> list[str]:
         """Why files that are all there are out of date."""

@@ -21,7 +21,8 @@ from runs import command, copied, environment, hits_by_query, served
 
 from condenser.data.records import read_passages, read_queries
 from condenser.files import sha256_file
-from condenser.live.systems import Known, LiveSystem, NotReady, OpenSystems
+from condenser.live.known import Known, NotReady
+from condenser.live.systems import LiveSystem, OpenSystems
 from condenser.pipeline.locks import join_folder
 
 SYSTEMS = ["bm25", "cocondenser-round1", "cocondenser-round2"]
@@ -39,7 +40,7 @@ def checkout(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def known(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Known:
     monkeypatch.chdir(checkout)
-    return Known(checkout / ".snakemake" / "known.json")
+    return Known.read(checkout / ".snakemake" / "known.json")
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
@@ -64,7 +65,7 @@ def test_queries_of_the_collection_get_the_hits_of_the_run(known: Known, system:
 
 
 def test_the_page_opens_with_the_last_model_of_the_first_table_that_is_made(known: Known) -> None:
-    systems = [system for system, _ in known.opens_with("tiny")]
+    systems = [system for system, _ in known.dataset("tiny").opens_with]
     assert systems == ["cocondenser-round2", "cocondenser-round1", "bm25"]  # table2 has BM25 in its last row
 
 
@@ -85,7 +86,7 @@ def test_an_edit_of_the_configuration_makes_an_answer_out_of_date(
 ) -> None:
     folder = copy_of_golden()
     (folder / "overlay.yaml").write_text("recipes: {marco: {learning_rate: 2.0e-3}}\n")
-    known = Known(graph_of(folder, overlays=["overlay.yaml"]).write_known())
+    known = Known.read(graph_of(folder, overlays=["overlay.yaml"]).write_known())
     monkeypatch.chdir(folder)
     (reason, *_) = known.asked("tiny", "cocondenser-round1").reasons
     assert "recipe.learning_rate" in reason and "(train)" in reason
@@ -106,7 +107,7 @@ def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
 ) -> None:
     folder = copy_of_golden()
     file = checkout / ".snakemake" / "known.json"
-    known = Known(file, make_arguments="--configfile configs/tiny.yaml")
+    known = Known.read(file, make_arguments="--configfile configs/tiny.yaml")
     monkeypatch.chdir(folder)
     asked, opened = known.asked("tiny", "cocondenser-round2"), OpenSystems()
     before = opened.answer(asked, "a query", 5)
@@ -171,7 +172,7 @@ def test_what_is_damaged_is_refused_in_one_line(
     monkeypatch.chdir(folder)
     flip_a_byte(folder / "results" / "tiny" / damaged.format(f"{system}/{VARIANT[system]}"))
     with pytest.raises(NotReady, match=said) as error:
-        LiveSystem(Known(checkout / ".snakemake" / "known.json").asked("tiny", system))
+        LiveSystem(Known.read(checkout / ".snakemake" / "known.json").asked("tiny", system))
     assert "\n" not in str(error.value) and error.value.command.startswith("make results/tiny/")
 
 

@@ -34,7 +34,8 @@ from condenser.data.records import (
 from condenser.data.subsets import read_subset
 from condenser.evaluate.metrics import grades_of
 from condenser.files import load_npy, read_json, sha256_file
-from condenser.live.systems import Known, LiveSystem
+from condenser.live.known import Known
+from condenser.live.systems import LiveSystem
 from condenser.model.crossencoder import CrossEncoder
 
 pytestmark = pytest.mark.ci
@@ -481,7 +482,7 @@ def test_the_report_shows_the_passage_that_was_found_and_judges_its_document(sho
 
 @pytest.fixture(scope="module")
 def known(every_row: Path, root: Path) -> Known:
-    return Known(every_kind.load(root, every_row).write_known())
+    return Known.read(every_kind.load(root, every_row).write_known())
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from runs import copied, digests, environment, finished, rules_to_run
 
 from condenser.data.records import read_doc_ids, read_passages, read_queries, read_run
 from condenser.files import load_npy, read_json, save_npy, sha256_file
-from condenser.live.systems import Known, OpenSystems
+from condenser.live.known import Known
+from condenser.live.systems import OpenSystems
 
 pytestmark = pytest.mark.ci  # the quick ones: tests/unit/export
 
@@ -284,7 +285,7 @@ def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Pat
 
     query = next(read_queries(folder / "results/tiny/data/queries.dev.jsonl"))
     of_query = [hit for hit in hits if hit.query_id == query.query_id][:3]
-    known = Known(graph_of(folder, **USED).write_known())
+    known = Known.read(graph_of(folder, **USED).write_known())
     with contextlib.chdir(folder):
         asked = known.asked("tiny", "encoder-zeroshot")
         answer = OpenSystems().answer(asked, query.text, 3)

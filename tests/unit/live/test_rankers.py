@@ -14,7 +14,8 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.tokens import Tokenizer, tokenise_queries, write_token_shard
 from condenser.files import read_json, write_json
-from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
+from condenser.live.known import Asked, Known
+from condenser.live.systems import LiveSystem, OpenSystems
 from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector, write_text_vector
 from condenser.retrieve.encode import encode_texts
@@ -79,9 +80,10 @@ class Made:
         entries = {name: self._entry(*entry) for name, entry in SYSTEMS.items()}
         texts = {"collection": str(root / "collection.jsonl"), "doc_ids": str(files.doc_ids)}
         write_json(
-            root / "known.json", {"mine": {**texts, "opens_with": [], "is_split": False, "systems": entries}}
+            root / "known.json",
+            {"datasets": {"mine": {**texts, "opens_with": [], "is_split": False, "systems": entries}}},
         )
-        self.known, self.opened = Known(root / "known.json"), OpenSystems()
+        self.known, self.opened = Known.read(root / "known.json"), OpenSystems()
         for name, (kind, _, _) in SYSTEMS.items():
             if kind == "biencoder":  # of which tests/workflow/test_ask.py sees to it
                 live = LiveSystem(self.asked(name))
@@ -257,9 +259,9 @@ def test_hits_of_a_query_of_which_nothing_can_be_read_mean_nothing(made: Made, q
 def test_a_part_that_is_not_made_keeps_the_whole_from_answering(made: Made, tmp_path: Path) -> None:
     known = read_json(made.files.root / "known.json")
     lost = str(tmp_path / "lost.npy")
-    known["mine"]["systems"]["other"]["files"]["embeddings"] = [lost]
+    known["datasets"]["mine"]["systems"]["other"]["files"]["embeddings"] = [lost]
     write_json(tmp_path / "known.json", known)
-    asked = Known(tmp_path / "known.json").asked("mine", "ranks")
+    asked = Known.read(tmp_path / "known.json").asked("mine", "ranks")
     assert asked.state() == f"mine, ranks, untrained: is not trained and indexed yet ({lost} is missing)."
     model = made.files.root / "pairs/model.safetensors"
     assert {lost, str(model)} <= set(asked.command.removeprefix("make ").split())
@@ -270,7 +272,7 @@ def test_a_part_made_of_another_model_is_refused(made: Made, tmp_path: Path) -> 
     odd = tmp_path / "odd.npy"
     odd.write_bytes((made.files.root / "dense.0.npy").read_bytes())
     record(odd.with_suffix(".manifest.json"), "encode", outputs=[odd], inputs=[made.files.doc_ids])
-    known["mine"]["systems"]["dense"]["files"]["embeddings"][0] = str(odd)
+    known["datasets"]["mine"]["systems"]["dense"]["files"]["embeddings"][0] = str(odd)
     write_json(tmp_path / "known.json", known)
     with pytest.raises(ValueError, match="got those of another model"):
-        OpenSystems().answer(Known(tmp_path / "known.json").asked("mine", "mixed"), "words", 5)
+        OpenSystems().answer(Known.read(tmp_path / "known.json").asked("mine", "mixed"), "words", 5)

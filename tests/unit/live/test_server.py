@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from condenser.files import write_json
+from condenser.live.known import Known
 from condenser.live.server import (
     ADDRESS,
     MAX_BODY_BYTES,
@@ -30,7 +31,6 @@ from condenser.live.server import (
     application,
     listen,
 )
-from condenser.live.systems import Known
 
 HOST = "127.0.0.1:8017"
 TOKEN = "a-token-of-43-characters"
@@ -104,9 +104,10 @@ def client(tmp_path: Path) -> Iterator[Client]:
     }  # fmt: skip
     texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d"), "is_split": False}
     systems = {"opens_with": [["learnt", "seed42"]], "systems": {"learnt": system}}
-    write_json(tmp_path / "known.json", {"mine": {**texts, **systems}})
+    write_json(tmp_path / "known.json", {"datasets": {"mine": {**texts, **systems}}})
+    known = Known.read(tmp_path / "known.json")
     with ThreadPoolExecutor(1) as searching:
-        yield Client(application(Known(tmp_path / "known.json"), port=8017, token=TOKEN, searching=searching))
+        yield Client(application(known, port=8017, token=TOKEN, searching=searching))
 
 
 def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Client) -> None:
@@ -205,13 +206,13 @@ def test_who_has_not_the_address_that_was_printed_sees_nothing(client: Client, q
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with a deadline of a second, in a process of its own."""
     known = tmp_path_factory.mktemp("served") / "known.json"
-    write_json(known, {})
+    write_json(known, {"datasets": {}})
     text = (
         "import sys; from pathlib import Path; import condenser.live.server as server\n"
-        "from condenser.live.systems import Known\n"
+        "from condenser.live.known import Known\n"
         "server.DEADLINE_S = 1.0\n"
         "say = lambda address: print(address, flush=True)\n"
-        "server.serve(Known(Path(sys.argv[1])), server.listen(0), on_start=say)\n"
+        "server.serve(Known.read(Path(sys.argv[1])), server.listen(0), on_start=say)\n"
     )
     command = [sys.executable, "-c", text, str(known)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

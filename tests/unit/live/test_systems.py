@@ -10,7 +10,8 @@ import pytest
 from small_results import record
 
 from condenser.files import write_json
-from condenser.live.systems import MAX_CHARACTERS, Known, LiveSystem, NotReady, check
+from condenser.live.known import Known, NotReady
+from condenser.live.systems import MAX_CHARACTERS, LiveSystem, check
 
 
 def entry(**changed: Any) -> dict[str, Any]:
@@ -29,11 +30,10 @@ def entry(**changed: Any) -> dict[str, Any]:
 
 def known(folder: Path, *, arguments: str = "", overlays: str = "", **systems: dict[str, Any]) -> Known:
     texts = {name: str(folder / name) for name in ("collection", "doc_ids")}
-    write_json(
-        folder / "known.json",
-        {"mine": {**texts, "opens_with": [], "is_split": False, "systems": {"learnt": entry(), **systems}}},
-    )
-    return Known(folder / "known.json", overlays=overlays, make_arguments=arguments)
+    systems = {"learnt": entry(), **systems}
+    dataset = {**texts, "opens_with": [], "is_split": False, "systems": systems}
+    write_json(folder / "known.json", {"datasets": {"mine": dataset}})
+    return Known.read(folder / "known.json", overlays=overlays, make_arguments=arguments)
 
 
 @pytest.mark.parametrize(

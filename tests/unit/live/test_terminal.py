@@ -8,7 +8,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser.live.systems import Answer, Asked, Hit
+from condenser.live.known import Asked
+from condenser.live.systems import Answer, Hit
 from condenser.live.terminal import cut, plain, shown_answer
 
 ASKED = Asked(
