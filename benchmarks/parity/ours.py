@@ -129,7 +129,10 @@ def read_ids(shards: TokenShards, start: int, length: int) -> list[int]:
 
 
 def spread(model: nn.Module) -> None:
-    """Make new weights in float64 larger and less regular, so that texts and words look different."""
+    """Make new weights in float64 larger and less regular, so that texts and words look different.
+
+    They are numbers of float16, so that frozen.py can write them exactly in two bytes each.
+    """
     model.double()
     with torch.no_grad():
         for number, weight in enumerate(model.parameters()):
@@ -138,6 +141,7 @@ def spread(model: nn.Module) -> None:
                 weight *= 4
             else:
                 weight += 0.1 * noise
+            weight.copy_(weight.half())
 
 
 # ---- pre-training --------------------------------------------------------------------------------

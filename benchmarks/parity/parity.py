@@ -1,11 +1,12 @@
 """Compare our code with the authors', on identical tiny weights and inputs.
 
     make parity AUTHORS=../authors          # a folder with clones, see CLONES below
-    python benchmarks/parity/parity.py --authors ../authors --environment .venv-parity --work build/parity
+    python benchmarks/parity/parity.py --authors ../authors --freeze tests/reference/authors.safetensors
 
 Sets up an environment in which the authors' code runs (once; a package index is needed), computes both sides
 in processes of their own, and prints what rows.tsv compares. Status 1 if a row is not within what is allowed.
-What a clone lacks is said in its rows and not counted as passed.
+What a clone lacks is said in its rows and not counted as passed. The second command also writes some of their
+numbers to a file that tests/reference/test_authors.py compares with on every change (frozen.py).
 
 The columns of rows.tsv: what is compared; the check, and a pattern of its results' names; the largest
 difference that is allowed, relative to the largest number on their side (rounding in float64 gives some
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from frozen import freeze
 from torch import Tensor
 
 from condenser import program
@@ -186,10 +188,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--authors", required=True, help="a folder with the clones")
     parser.add_argument(
-        "--environment", type=Path, required=True, help="of the authors' code; made if missing"
+        "--environment", type=Path, default=".venv-parity", help="of the authors' code; made if missing"
     )
-    parser.add_argument("--work", type=Path, required=True, help="for inputs and results; emptied first")
+    parser.add_argument("--work", type=Path, default="build/parity", help="for inputs and results; emptied")
     parser.add_argument("--compare-only", action="store_true", help="what the work folder has from before")
+    parser.add_argument("--freeze", type=Path, metavar="FILE", help="write numbers of theirs for the tests")
     args = parser.parse_args(argv)
     if not args.compare_only:
         authors = check_clones(args.authors)
@@ -204,6 +207,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(report)
     if any(finding.failed for finding in findings):
         raise SystemExit(1)
+    if args.freeze:
+        freeze(args.work, versions, args.freeze)
 
 
 if __name__ == "__main__":

@@ -622,7 +622,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     versions = {"Python": platform.python_version(), "torch": str(torch.__version__)}
     versions["transformers"] = transformers.__version__
     for clone in ("Condenser", "GradCache", "Dense", "tevatron"):
-        log = ["git", "-C", str(side.authors / clone), "log", "-1", "--format=%h (%cs)"]
+        log = ["git", "-C", str(side.authors / clone), "log", "-1", "--format=%H (%cs)"]
         done = subprocess.run(log, capture_output=True, text=True, check=False)
         versions[clone] = done.stdout.strip() or "no git clone"
     torch.save(versions, args.work / "versions.pt")
