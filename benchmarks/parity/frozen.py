@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import both
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
@@ -47,7 +46,7 @@ def freeze(work: Path, versions: Mapping[str, str], file: Path) -> None:
     """Write the file, from the inputs and results in a work folder."""
     inputs, theirs = (torch.load(work / f"{name}.pt") for name in ("inputs", "theirs"))
     weights: dict[str, Tensor] = inputs["weights"]
-    assert all(torch.equal(value.half().double(), value) for value in weights.values()), "see spread"
+    assert all(torch.equal(value.half().double(), value) for value in weights.values()), "see tiny.py"
     frozen = {f"weight/{name}": value.half() for name, value in weights.items()}
     for part in ("input_ids", "labels"):
         frozen |= {f"{batch}/{part}": inputs[batch][part].short() for batch in ("condenser", "cocondenser")}
@@ -66,7 +65,6 @@ def freeze(work: Path, versions: Mapping[str, str], file: Path) -> None:
         frozen[f"{name}/gradients"] = torch.stack([in_one_direction(value) for value in gradients])
     origin: dict[str, Any] = {name: versions[name] for name in ("torch", "transformers")}
     origin |= {source: versions[clone] for clone, source in SOURCES.items()}
-    origin["config"] = read_json(work / "model" / "config.json")
-    origin |= {"head": {"skip_from": both.SKIP_FROM, "num_head_layers": both.NUM_HEAD_LAYERS}}
-    origin["optimiser"] = both.OPTIMISER
+    origin["config"] = read_json(work / "theirs" / "model" / "config.json")
+    origin |= {name: inputs[name] for name in ("head", "optimiser")}
     save_file(frozen, file, metadata={"origin": json.dumps(origin)})  # one entry: several have no fixed order

@@ -101,7 +101,7 @@ def largest_gap(
     if names != own or not names:
         raise ValueError(
             f"{row['check']}: expected on both sides the same results, some named {row['tensors']}, "
-            f"got {', '.join(names ^ own) or 'none'} on one alone. Correct ours.py, theirs.py or rows.tsv."
+            f"got {', '.join(names ^ own) or 'none'} on one alone. Correct pairs.py or rows.tsv."
         )
     if any(ours[name].shape != theirs[name].shape for name in names):  # another number of blocks, say
         return math.inf, 1.0
@@ -166,20 +166,16 @@ def compute(authors: Path, environment: Path, work: Path) -> None:
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    common = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    alone = {key: value for key, value in common.items() if key != "PYTHONPATH"}
-    clones = ["--authors", authors, "--old", environment / OLD_FOLDER]
+    variables = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+    clones = ["--clones", authors, "--old", environment / OLD_FOLDER]
     with (work / "log").open("w") as log:
-        for python, side, more, variables in (
-            (Path(sys.executable), "ours", [], common),
-            (environment / "bin" / "python", "theirs", clones, alone),
-        ):
-            command = [python, HERE / f"{side}.py", "--work", work, *more]
+        for python, more in ((Path(sys.executable), []), (environment / "bin" / "python", clones)):
+            command = [python, HERE / "pairs.py", "--work", work, *more]
             done = subprocess.run(command, env=variables, stdout=log, stderr=subprocess.STDOUT, check=False)
             if done.returncode:
                 last = (work / "log").read_text().rstrip().rpartition("\n")[2]
                 raise ValueError(
-                    f"benchmarks/parity/{side}.py: expected results, got status {done.returncode} ({last}). "
+                    f"{python} {HERE / 'pairs.py'}: expected results, got status {done.returncode} ({last}). "
                     f"Look at {work / 'log'}."
                 )
 
