@@ -165,6 +165,6 @@ gpu: $(READY)
 	@python -m pytest -m weekly tests/unit/train/test_other_device.py tests/reference/test_search.py
 
 parity: $(READY)
-	@python benchmarks/parity/parity.py --authors "$$AUTHORS" --environment .venv-parity --work build/parity
+	@python benchmarks/parity/parity.py --authors "$$AUTHORS"
 
 FORCE:

@@ -1,11 +1,12 @@
 """Compare our code with the authors', on identical tiny weights and inputs.
 
     make parity AUTHORS=../authors          # a folder with clones, see CLONES below
-    python benchmarks/parity/parity.py --authors ../authors --environment .venv-parity --work build/parity
+    python benchmarks/parity/parity.py --authors ../authors --freeze tests/reference/authors.safetensors
 
 Sets up an environment in which the authors' code runs (once; a package index is needed), computes both sides
 in processes of their own, and prints what rows.tsv compares. Status 1 if a row is not within what is allowed.
-What a clone lacks is said in its rows and not counted as passed.
+What a clone lacks is said in its rows and not counted as passed. The second command also writes some of their
+numbers to a file that tests/reference/test_authors.py compares with on every change (frozen.py).
 
 The columns of rows.tsv: what is compared; the check, and a pattern of its results' names; the largest
 difference that is allowed, relative to the largest number on their side (rounding in float64 gives some
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from frozen import freeze
 from torch import Tensor
 
 from condenser import program
@@ -99,7 +101,7 @@ def largest_gap(
     if names != own or not names:
         raise ValueError(
             f"{row['check']}: expected on both sides the same results, some named {row['tensors']}, "
-            f"got {', '.join(names ^ own) or 'none'} on one alone. Correct ours.py, theirs.py or rows.tsv."
+            f"got {', '.join(names ^ own) or 'none'} on one alone. Correct pairs.py or rows.tsv."
         )
     if any(ours[name].shape != theirs[name].shape for name in names):  # another number of blocks, say
         return math.inf, 1.0
@@ -164,20 +166,16 @@ def compute(authors: Path, environment: Path, work: Path) -> None:
     """
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    common = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-    alone = {key: value for key, value in common.items() if key != "PYTHONPATH"}
-    clones = ["--authors", authors, "--old", environment / OLD_FOLDER]
+    variables = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE.parents[1])}
+    clones = ["--clones", authors, "--old", environment / OLD_FOLDER]
     with (work / "log").open("w") as log:
-        for python, side, more, variables in (
-            (Path(sys.executable), "ours", [], common),
-            (environment / "bin" / "python", "theirs", clones, alone),
-        ):
-            command = [python, HERE / f"{side}.py", "--work", work, *more]
+        for python, more in ((Path(sys.executable), []), (environment / "bin" / "python", clones)):
+            command = [python, HERE / "pairs.py", "--work", work, *more]
             done = subprocess.run(command, env=variables, stdout=log, stderr=subprocess.STDOUT, check=False)
             if done.returncode:
                 last = (work / "log").read_text().rstrip().rpartition("\n")[2]
                 raise ValueError(
-                    f"benchmarks/parity/{side}.py: expected results, got status {done.returncode} ({last}). "
+                    f"{python} {HERE / 'pairs.py'}: expected results, got status {done.returncode} ({last}). "
                     f"Look at {work / 'log'}."
                 )
 
@@ -186,10 +184,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--authors", required=True, help="a folder with the clones")
     parser.add_argument(
-        "--environment", type=Path, required=True, help="of the authors' code; made if missing"
+        "--environment", type=Path, default=".venv-parity", help="of the authors' code; made if missing"
     )
-    parser.add_argument("--work", type=Path, required=True, help="for inputs and results; emptied first")
+    parser.add_argument("--work", type=Path, default="build/parity", help="for inputs and results; emptied")
     parser.add_argument("--compare-only", action="store_true", help="what the work folder has from before")
+    parser.add_argument("--freeze", type=Path, metavar="FILE", help="write numbers of theirs for the tests")
     args = parser.parse_args(argv)
     if not args.compare_only:
         authors = check_clones(args.authors)
@@ -204,6 +203,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(report)
     if any(finding.failed for finding in findings):
         raise SystemExit(1)
+    if args.freeze:
+        freeze(args.work, versions, args.freeze)
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def change(work: Path, side: str, *path: str, to: Callable[[Any], Any]) -> None:
 def test_our_side_computes_all_that_the_rows_compare(
     root: Path, rows: list[dict[str, str]], tmp_path: Path
 ) -> None:
-    program = root / "benchmarks" / "parity" / "ours.py"
+    program = root / "benchmarks" / "parity" / "pairs.py"
     subprocess.run([sys.executable, str(program), "--work", str(tmp_path)], check=True, cwd=root)
     results = torch.load(tmp_path / "ours.pt")
     for row in rows:

@@ -1,0 +1,185 @@
+"""The authors' side: modules imported from their clones as they are, and their models with our weights.
+
+What transformers 4.57 lacks of 4.2.0 is added from outside.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import random
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import datasets
+from tiny import HEAD, PASSAGE_LENGTH, QUERY_LENGTH
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel, BertTokenizer, BertTokenizerFast, TrainingArguments
+
+PASSAGES_PER_QUERY = 3
+
+
+class NotThere(Exception):
+    """A clone lacks what a check needs."""
+
+
+@dataclass(frozen=True)
+class Authors:
+    """The clones, and the models with our weights.
+
+    Attributes:
+        work: a folder for files of the checks.
+        clones: a folder with the clones.
+        old: transformers 4.2.0, unpacked.
+        model: the folder of the backbone, for its settings and its tokenizer.
+        condenser_weights, encoder_weights: under their names.
+    """
+
+    work: Path
+    clones: Path
+    old: Path
+    model: Path
+    condenser_weights: Mapping[str, Tensor]
+    encoder_weights: Mapping[str, Tensor]
+
+    def clone_file(self, name: str) -> Path:
+        path = self.clones / name
+        if not path.is_file():
+            raise NotThere(f"{name} is not in the clone")
+        return path
+
+    def module(self, name: str, folder: str = "Condenser") -> types.ModuleType:
+        """A module of a clone; `folder` is what their users put on the path."""
+        path = str(self.clones / folder)
+        if path not in sys.path:
+            sys.path.insert(0, path)
+        self.clone_file(f"{folder}/{name.replace('.', '/')}.py")
+        return importlib.import_module(name)
+
+    def function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
+        """One function of a script that cannot be imported, because it runs at once."""
+        tree = ast.parse(self.clone_file(file).read_text())
+        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+        if not found:
+            raise NotThere(f"{file} has no {name}")
+        scope = {"random": random, **names}
+        exec(compile(ast.Module(found, []), file, "exec"), scope)
+        return scope[name]  # type: ignore[no-any-return]
+
+    def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
+        """The model with our weights, in float64."""
+        loaded = model.double().load_state_dict(weights, strict=False)
+        tied = {f"lm.cls.predictions.decoder.{name}" for name in ("weight", "bias")}
+        missing = set(loaded.missing_keys) - {name for name, _ in model.named_buffers()} - tied
+        assert not loaded.unexpected_keys and not missing, loaded
+        return model.train()
+
+    def condenser(self, kind: str, **train: Any) -> Any:
+        skip_from, num_head_layers = HEAD["skip_from"], HEAD["num_head_layers"]
+        asked = SimpleNamespace(n_head_layers=num_head_layers, skip_from=skip_from, late_mlm=True)
+        train_args = SimpleNamespace(local_rank=-1, **train)
+        config = BertConfig.from_pretrained(self.model, attn_implementation="eager")
+        model = getattr(self.module("modeling"), kind).from_config(config, asked, None, train_args)
+        for layer in model.c_head:  # their code reads layer_out[0]: of a tensor, the batch's first item
+            layer.register_forward_hook(lambda _, __, out: (out,) if isinstance(out, Tensor) else out)
+        return self.load(model, self.condenser_weights)
+
+    def training_arguments(self, kind: type = TrainingArguments, **changes: Any) -> Any:
+        """Arguments of a process alone on a CPU; local_rank -1 is how 4.2.0 says it."""
+        arguments = kind(
+            output_dir=str(self.work / "trainer"), report_to=[], use_cpu=True, save_strategy="no",
+            logging_strategy="no", disable_tqdm=True, remove_unused_columns=False, **changes,
+        )  # fmt: skip
+        arguments.local_rank = -1
+        return arguments
+
+    def old_optimisation(self) -> types.ModuleType:
+        """transformers 4.2.0's module `optimization` alone: the rest does not import any more."""
+        folder = self.old / "transformers"
+        if not (folder / "optimization.py").is_file():
+            raise NotThere("transformers 4.2.0 is not installed")
+        if "transformers_4_2_0" not in sys.modules:
+            package = types.ModuleType("transformers_4_2_0")
+            package.__path__ = [str(folder)]
+            package.__version__ = "4.2.0"  # type: ignore[attr-defined]
+            sys.modules["transformers_4_2_0"] = package
+        return importlib.import_module("transformers_4_2_0.optimization")
+
+
+class Framework:
+    """One of both clones, whose modules and classes have other names."""
+
+    def __init__(self, authors: Authors, name: str) -> None:
+        self.authors, self.name, self._is_dense = authors, name, name == "dense"
+        self.data_args = SimpleNamespace(
+            q_max_len=QUERY_LENGTH, p_max_len=PASSAGE_LENGTH, train_n_passages=PASSAGES_PER_QUERY,
+            positive_passage_no_shuffle=False, negative_passage_no_shuffle=False,
+        )  # fmt: skip
+        # Dense encodes lists of ids, which only the tokenizers in Python can
+        kind = BertTokenizer if self._is_dense else BertTokenizerFast
+        self.tokenizer = kind(
+            str(authors.model / "vocab.txt"), tokenizer_file=str(authors.model / "tokenizer.json")
+        )
+
+    def module(self, name: str) -> types.ModuleType:
+        return self.authors.module(f"{self.name}.{name}", "Dense/src" if self._is_dense else "tevatron/src")
+
+    def named(self, module: str, *names: str) -> Any:
+        """The class that has one of these names."""
+        found = self.module(module)
+        return next(getattr(found, name) for name in names if hasattr(found, name))
+
+    def processor(self, kind: str, **settings: Any) -> Any:
+        module = "processor.processors" if self._is_dense else "preprocessor.preprocessor_tsv"
+        names = f"Simple{kind}Processor", f"Simple{kind}PreProcessor"
+        return self.named(module, *names)(tokenizer=self.tokenizer, **settings)
+
+    def script_function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
+        """A function of a script that makes examples of MS MARCO."""
+        dense, tevatron = "Dense/examples/msmarco-passage-ranking", "tevatron/examples/coCondenser-marco"
+        folder = dense if self._is_dense else tevatron
+        return self.authors.function(f"{folder}/{file}", name, **names)
+
+    def model(self, num_queries: int) -> Any:
+        config = BertConfig.from_pretrained(self.authors.model, attn_implementation="eager")
+        encoder = self.authors.load(BertModel(config), self.authors.encoder_weights)
+        if not self._is_dense:
+            return self.module("modeling.dense").DenseModel(encoder, encoder).train()
+        train_args = SimpleNamespace(negatives_x_device=False, per_device_train_batch_size=num_queries)
+        arguments = {"data_args": self.data_args, "train_args": train_args}
+        return self.module("modeling").DenseModel(encoder, encoder, **arguments).train()
+
+    def training_arguments(self, **changes: Any) -> Any:
+        kind = self.named("arguments", "DenseTrainingArguments", "TevatronTrainingArguments")
+        return self.authors.training_arguments(kind, **changes)
+
+    def train_set(self, passages: Any, queries: Any, positives: Any, negatives: Any, *trainer: Any) -> Any:
+        """Their training set from a collection and queries, by their preprocessor."""
+        folder = self.authors.work / self.name
+        folder.mkdir(exist_ok=True)
+        lines = [f"{q}\t{text}\n" for q, text in enumerate(queries)]
+        for name, rows in (("corpus", lines_of(passages)), ("queries", lines)):
+            (folder / f"{name}.tsv").write_text("".join(rows))
+        files = {"query_file": str(folder / "queries.tsv"), "collection_file": str(folder / "corpus.tsv")}
+        process, asked = self.processor("Train", **files).process_one, zip(positives, negatives, strict=True)
+        rows = [json.loads(process((str(q), *of_query))) for q, of_query in enumerate(asked)]
+        kind = self.module("data").TrainDataset
+        return kind(self.data_args, datasets.Dataset.from_list(rows), self.tokenizer, *trainer)
+
+    def encoded(self, passages: Any) -> Any:
+        """Passages as their preprocessor and their encoding set give them."""
+        process, data = self.processor("Collection").process_line, self.module("data")
+        rows = datasets.Dataset.from_list([json.loads(process(line)) for line in lines_of(passages)])
+        dataset = data.EncodeDataset(rows, self.tokenizer, max_len=PASSAGE_LENGTH)
+        collate = data.EncodeCollator(self.tokenizer, max_length=PASSAGE_LENGTH, padding="max_length")
+        return collate([dataset[row] for row in range(len(dataset))])[1]
+
+
+def lines_of(passages: Sequence[Sequence[str]]) -> list[str]:
+    return [f"{row}\t{title}\t{text}\n" for row, (title, text) in enumerate(passages)]
