@@ -166,11 +166,14 @@ def run_job(main: Main, *, launch: Launch | None = None) -> None:
 
 
 def _run(main: Main, launch: Launch | None) -> None:
+    name = Path(sys.argv[0]).stem
     parser = argparse.ArgumentParser(
+        prog=f"python workflow_scripts/{name}.py",
         description=sys.modules[main.__module__].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("job", type=Path, help="a file as the workflow writes it, .snakemake/jobs/*.json")
+    place = f".snakemake/jobs/{name}-*.json"
+    parser.add_argument("job", type=Path, metavar=place, help="a file as the workflow writes it")
     job = read_job(parser.parse_args().job)
     if launch is not None and "RANK" not in os.environ:
         device = job.settings.compute.device

@@ -1,7 +1,5 @@
 """Measure how widely [CLS] attends in each layer of a model, on passages of a collection.
 
-    python workflow_scripts/attention_entropy.py .snakemake/jobs/attention_entropy-0123456789abcdef.json
-
 Reads the model and all token shards. Writes the entropies of the passages that the file's name counts and
 draws, as JSON, and the manifest. Settings: `recipe.lengths.passage`, `encode.batch_tokens`, `compute`.
 """

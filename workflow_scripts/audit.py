@@ -1,7 +1,5 @@
 """Look for faults in a data set: short, cut and equal texts, and train queries in an evaluation set.
 
-    python workflow_scripts/audit.py .snakemake/jobs/audit-0123456789abcdef.json
-
 Reads the passages, queries and judgements; how long the texts are, by the checkpoint (the folder of the file)
 whose tokenizer reads them. Writes a line for each finding, their counts as JSON, and the manifest. Removes
 nothing. Settings: `audit`, `lengths`, `metrics.relevant_grade`, `dataset.split`.

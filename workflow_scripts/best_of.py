@@ -1,7 +1,5 @@
 """Choose the best of several models on a collection without judgements, and copy it.
 
-    python workflow_scripts/best_of.py .snakemake/jobs/best_of-0123456789abcdef.json
-
 Reads for each set of queries, those of `unjudged` last, the queries and the run of every candidate, in the
 order of the model's `of`; for those of `unjudged` also the runs of the voters; and the candidates' weights.
 Writes the folder of the chosen model, a table and a picture of the gains over the start, and the manifest,

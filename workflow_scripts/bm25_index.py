@@ -1,7 +1,5 @@
 """Index a collection for BM25.
 
-    python workflow_scripts/bm25_index.py .snakemake/jobs/bm25_index-0123456789abcdef.json
-
 Reads the collection, and where there is one the file of its expansions; writes a Lucene index (a folder) and
 the manifest. The wildcard `index` names the language and the expansion (`condenser.retrieve.bm25`): index for
 English, index-de for German, index.doct5query with the entry `doct5query` of `expansions`. Settings:

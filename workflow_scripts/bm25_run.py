@@ -1,7 +1,5 @@
 """Search a BM25 index with every query of a split.
 
-    python workflow_scripts/bm25_run.py .snakemake/jobs/bm25_run-0123456789abcdef.json
-
 Reads the index, the queries, and where there is one the file of their expansions; writes a TREC run and the
 manifest. Finished blocks of queries are kept in the work folder until the run is complete. Settings:
 `system.k1`, `system.b`, `system.language`, `expansion`, `depth`, `dataset.split`.

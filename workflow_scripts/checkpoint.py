@@ -1,7 +1,5 @@
 """Make the folder of a model that exists already, or of a new BERT: what trainings start from.
 
-    python workflow_scripts/checkpoint.py .snakemake/jobs/checkpoint-0123456789abcdef.json
-
 The settings are the model's entry of the configuration. Reads the checkpoint, which may be the model of a
 system (source system); reads the collection only to learn a vocabulary (source scratch). Writes a Hugging
 Face folder with `mlm_head.safetensors` beside its weights, and the manifest, which says whether pooler and

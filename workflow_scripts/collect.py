@@ -1,7 +1,5 @@
 """Turn a source's files into the canonical files of a data set, every row checked and counted.
 
-    python workflow_scripts/collect.py .snakemake/jobs/collect-0123456789abcdef.json
-
 The settings are the data set's block of the configuration. Reads what the source needs: the user's files
 under `path`, installed packages, or official files, known by their names. Writes collection.jsonl,
 doc_ids.txt, queries.<split>.jsonl and qrels.<split>.tsv (of sentences: items.<split>.jsonl), rejected.jsonl

@@ -1,7 +1,5 @@
 """Compare the rows of a table: differences with their intervals, and tests.
 
-    python workflow_scripts/compare.py .snakemake/jobs/compare-0123456789abcdef.json
-
 Reads the metrics of every row and variant, query by query, in the order of the spec's rows, for one
 evaluation set of its columns after another. Writes the TSV that docs/using.md describes, and the manifest.
 """

@@ -1,7 +1,5 @@
 """Download one official file, or take it from a mirror, and check it.
 
-    python workflow_scripts/download.py .snakemake/jobs/download-0123456789abcdef.json
-
 Reads the file of that name in the mirror folder (`downloads.mirror`, else CONDENSER_MIRROR), else from the
 network; addresses and sums stand in condenser/data/official.py. Writes the file and the manifest; and, if
 nobody publishes its sum, the SHA-256 of the first download, results/downloads/known/NAME.sha256.

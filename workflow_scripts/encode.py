@@ -1,7 +1,5 @@
 """Embed the passages of one token shard with a retriever.
 
-    python workflow_scripts/encode.py .snakemake/jobs/encode-0123456789abcdef.json
-
 Reads the retriever and the token shard, and the ids to name a passage in an error. Writes float32
 [passage, dim] and the manifest. Finished blocks are kept in the work folder until the file is complete.
 Settings: `recipe.lengths.passage`, `encode`, `compute`.

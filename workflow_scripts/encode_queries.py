@@ -1,7 +1,5 @@
 """Embed the queries of a split with a retriever.
 
-    python workflow_scripts/encode_queries.py .snakemake/jobs/encode_queries-0123456789abcdef.json
-
 Reads the retriever (if it has two encoders, that of queries), the tokens of the queries, and the queries
 themselves: to name one in an error, and to find those of a subset, the only ones that are embedded then.
 Writes float32 [query, dim] and the manifest. Finished blocks are kept in the work folder until the file is

@@ -1,7 +1,5 @@
 """Make training examples: train queries with positives, and negatives sampled from a system's run.
 
-    python workflow_scripts/examples.py .snakemake/jobs/examples-0123456789abcdef.json
-
 Reads the run of the train queries (or the official files that contain the system's negatives), the train
 queries and their judgements; also the passages where those with an answer are no negatives
 (`negatives.without_answers`). With a subset only its queries count. A teacher that denoises

@@ -1,7 +1,5 @@
 """Make queries from a collection: titles, sentences, or keywords of high BM25 weight.
 
-    python workflow_scripts/extracted.py .snakemake/jobs/extracted-0123456789abcdef.json
-
 Reads the collection. Writes queries.<name>.jsonl, counts.json, and the manifest. Settings: `query_set`,
 `extraction`, `dataset.split`.
 """

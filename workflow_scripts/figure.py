@@ -1,7 +1,5 @@
 """Draw a figure, and write the numbers that it shows.
 
-    python workflow_scripts/figure.py .snakemake/jobs/figure-0123456789abcdef.json
-
 Reads what the figure's kind (`condenser/evaluate/figures/`) says, in the order of its rows. Writes the
 numbers as TSV, the picture as SVG, and the manifest.
 """

@@ -1,7 +1,5 @@
 """Fuse the runs of several systems.
 
-    python workflow_scripts/fusion.py .snakemake/jobs/fusion-0123456789abcdef.json
-
 Reads the runs, in the order of the system's `of`, the queries, and the weights where they are learnt. Writes
 a TREC run and the manifest.
 """

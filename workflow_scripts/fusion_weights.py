@@ -1,7 +1,5 @@
 """Learn the weights of a fusion from the train queries.
 
-    python workflow_scripts/fusion_weights.py .snakemake/jobs/fusion_weights-0123456789abcdef.json
-
 Reads the runs of the train queries, in the order of the system's `of`, the queries and their judgements.
 Writes the weights with their spread as JSON, and the manifest.
 """

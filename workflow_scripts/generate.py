@@ -1,7 +1,5 @@
 """Generate texts from each passage, or from each query of a split, with a sequence-to-sequence model.
 
-    python workflow_scripts/generate.py .snakemake/jobs/generate-0123456789abcdef.json
-
 Reads the files of the model's folder, and the collection or the queries; writes one line of JSON for each
 text, by row, and the manifest. Finished blocks are kept in the work folder until the file is complete: a job
 that is started again resumes after the last one. Settings: `generated` (the key of an entry of `expansions`),

@@ -1,7 +1,5 @@
 """Draw the train queries that no training sees.
 
-    python workflow_scripts/held_out.py .snakemake/jobs/held_out-0123456789abcdef.json
-
 Reads the train queries, and of a smaller train size its subset. Writes the ids of the held-out queries, one a
 line, in the order of the queries, and the manifest. The file is empty where there would be too few. Settings:
 `recipe.held_out` and `seed`.

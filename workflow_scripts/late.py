@@ -1,7 +1,5 @@
 """Rank the first hits of other runs by MaxSim of token states.
 
-    python workflow_scripts/late.py .snakemake/jobs/late-0123456789abcdef.json
-
 Reads the encoder, the runs, and the tokens and ids of passages and queries. Writes a TREC run and the
 manifest. Token states and finished blocks of scores are kept in the work folder until the run is complete.
 Settings: `system`, `depth`, `recipe.lengths`, `encode`, `compute`, `dataset.split`.

@@ -1,7 +1,5 @@
 """Add up how long the texts of a data set are, by the tokenizer of a model.
 
-    python workflow_scripts/lengths.py .snakemake/jobs/lengths-0123456789abcdef.json
-
 Reads the counts of all token shards, of the passages and of the queries of all splits, and the number of
 positions, the prompts and the assumptions of the model. Writes them together as JSON, and the manifest.
 """

@@ -1,7 +1,5 @@
 """Merge the hits of all shards of a collection into one run.
 
-    python workflow_scripts/merge.py .snakemake/jobs/merge-0123456789abcdef.json
-
 Reads rows and scores of the shards, in order, and the ids; with a subset the run is of its queries alone.
 Writes a TREC run and the manifest. Settings: `depth`, `dataset.split`.
 """

@@ -1,7 +1,5 @@
 """Measure a run against judgements.
 
-    python workflow_scripts/metrics.py .snakemake/jobs/metrics-0123456789abcdef.json
-
 Reads a TREC run and judgements; where answers decide also the passages and the answers of the queries.
 Writes the measures (means, counts and the values of each query) as JSON, and the manifest. Settings:
 `metrics`, that is `measures` such as MRR@10, and `relevant_grade`, the least grade that counts as relevant:

@@ -1,7 +1,5 @@
 """Write what each job of a table takes.
 
-    python workflow_scripts/plan.py .snakemake/jobs/plan-0123456789abcdef.json
-
 Reads the rows that the workflow worked out. Writes them as TSV, and the manifest; prints the total.
 """
 

@@ -1,7 +1,5 @@
 """Pre-train a model by its objective.
 
-    python workflow_scripts/pretrain.py .snakemake/jobs/pretrain-0123456789abcdef.json
-
 The settings are the model's entry in the configuration, `compute` and `seed`. Reads the token shards and the
 folder to start from, and the ids to name texts in an error. Writes a Hugging Face folder with the model's
 heads in files beside the weights and losses.jsonl, and the manifest. SIGTERM saves a checkpoint; started

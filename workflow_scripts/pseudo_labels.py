@@ -1,7 +1,5 @@
 """Make training examples of queries without judgements, from a teacher's hits.
 
-    python workflow_scripts/pseudo_labels.py .snakemake/jobs/pseudo_labels-0123456789abcdef.json
-
 Reads the teacher's run of these queries, the queries, and those of the data set's splits: a query whose text
 one of these has is left out and counted as `known_queries`. A teacher without thresholds
 (`negatives.denoise`) gives negatives alone: the queries were made from passages, which are their positives.

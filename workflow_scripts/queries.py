@@ -1,7 +1,5 @@
 """Check queries without judgements, and write them as those of a split.
 
-    python workflow_scripts/queries.py .snakemake/jobs/queries-0123456789abcdef.json
-
 Reads a file of queries (JSON Lines or TSV, plain or gzip) and the collection, or official files that hold
 some. Writes queries.<name>.jsonl, rejected.jsonl (the rows left out under bad_rows: skip), counts.json, and
 the manifest.

@@ -1,7 +1,5 @@
 """Tokenise the queries of one split.
 
-    python workflow_scripts/query_tokens.py .snakemake/jobs/query_tokens-0123456789abcdef.json
-
 Reads the queries and a model's tokenizer. Writes three arrays (a query is one sentence after an empty title),
 the counts of rows by their length, of words and of unknown words, and the manifest.
 """

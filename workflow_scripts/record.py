@@ -1,7 +1,5 @@
 """Record how a table was made.
 
-    python workflow_scripts/record.py .snakemake/jobs/record-0123456789abcdef.json
-
 Reads the manifests of all jobs behind the table, what is needed first. Writes a JSON file with the settings,
 versions, times and digests of these jobs, and one digest of all their results.
 """

@@ -1,7 +1,5 @@
 """Write the report of a data set from the results that exist.
 
-    python workflow_scripts/report.py .snakemake/jobs/report-0123456789abcdef.json
-
 Reads what the workflow found of the data set (its manifests, and what the configuration of today says of
 them) and the results themselves. Makes none of them. Writes one HTML file, which needs no network, and the
 manifest.

@@ -1,7 +1,5 @@
 """Rerank the first hits of a run with a cross-encoder.
 
-    python workflow_scripts/rerank.py .snakemake/jobs/rerank-0123456789abcdef.json
-
 Reads the cross-encoder, the run, and the tokens and ids of passages and queries. Writes a TREC run and the
 manifest. Finished blocks of pairs are kept in the work folder until the run is complete. Settings: `depth`,
 `recipe.lengths`, `encode`, `compute`, `dataset.split`.

@@ -1,7 +1,5 @@
 """Search one shard of embeddings exhaustively with every query of a split.
 
-    python workflow_scripts/search.py .snakemake/jobs/search-0123456789abcdef.json
-
 Reads the embeddings of the shard and of the queries, and the queries: if some are texts of the collection,
 one hit more is found. Writes the best rows (int64, counted over the whole
 collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of queries are kept

@@ -1,7 +1,5 @@
 """Measure similarities of pairs or triplets of sentences.
 
-    python workflow_scripts/sentence_metrics.py .snakemake/jobs/sentence_metrics-0123456789abcdef.json
-
 Reads the similarities and the items. Writes the measures (their means, and the values of each item, which
 docs/using.md explains) as JSON, and the manifest.
 """

@@ -1,7 +1,5 @@
 """Tell how similar the sentences of pairs or triplets are, by an encoder.
 
-    python workflow_scripts/similarities.py .snakemake/jobs/similarities-0123456789abcdef.json
-
 Reads the encoder and the items of a split. Writes for each item its id and its similarities (of a pair the
 cosine, of a triplet minus the two distances from the anchor, or the kinds that the recipe names), and the
 manifest.

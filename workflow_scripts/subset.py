@@ -1,7 +1,5 @@
 """Draw a subset of the train queries or sentences.
 
-    python workflow_scripts/subset.py .snakemake/jobs/subset-0123456789abcdef.json
-
 Reads the train queries, and where official files give negatives the examples of all of them: only queries
 with an example are drawn. Writes the ids of the subset, one a line, in the order of the queries, and the
 manifest. Of one seed, a smaller subset lies inside a larger one.

@@ -1,7 +1,5 @@
 """Make a table from the metrics of its rows, and show it.
 
-    python workflow_scripts/table.py .snakemake/jobs/table-0123456789abcdef.json
-
 Reads the metrics of every row and variant, query by query, in the order of the spec's rows, for one
 evaluation set of its columns after another, and the counts of their collections, its own first; the models
 that the rows are made of instead of metrics, where no query is judged: the cells of the measures are empty

@@ -1,7 +1,5 @@
 """Learn the weights of terms from train queries, and write those of every passage.
 
-    python workflow_scripts/term_weights.py .snakemake/jobs/term_weights-0123456789abcdef.json
-
 The settings are the key `trained` of an entry of `expansions`, `encode`, `compute`, `seed`,
 `metrics.relevant_grade` and `dataset.split`. Reads the model to start from, the tokens and ids of the
 collection and of the train queries, their judgements, the ids of those of the variant's size, and of those

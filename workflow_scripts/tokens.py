@@ -1,7 +1,5 @@
 """Tokenise one shard of a collection.
 
-    python workflow_scripts/tokens.py .snakemake/jobs/tokens-0123456789abcdef.json
-
 Reads the collection, its ids and a model's tokenizer. Writes three arrays (tokens, and how they fall into
 sentences), the counts of rows by their length, of words and of unknown words, and the manifest, which counts
 rows, rows with a title, rows without tokens, sentences and tokens. Settings: `encode.block_rows`; shards are

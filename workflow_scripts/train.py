@@ -1,7 +1,5 @@
 """Fine-tune a system on training examples, or on the run of its teacher.
 
-    python workflow_scripts/train.py .snakemake/jobs/train-0123456789abcdef.json
-
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
 from, the tokens and ids of the collection and of the train queries, one file of examples for each system
 whose negatives it learns from, and the train queries that are held out; also queries with pseudo-labels, and

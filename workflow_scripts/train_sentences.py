@@ -1,7 +1,5 @@
 """Fine-tune an encoder of sentences on pairs or triplets.
 
-    python workflow_scripts/train_sentences.py .snakemake/jobs/train_sentences-0123456789abcdef.json
-
 The settings are the data set's source, its recipe, `compute` and `seed`. Reads the model to start from and
 the items, of which a subset names those to train on. Writes a Hugging Face folder with losses.jsonl, and the
 manifest. SIGTERM saves a checkpoint; started again with the same job and inputs, the training resumes.

@@ -1,8 +1,6 @@
 """Check every file of results/ against its manifest and the current configuration.
 
     snakemake --cores 1 verify
-    python workflow_scripts/verify.py .snakemake/jobs/verify-0123456789abcdef.json
-
 Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
 stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
 Of a data set that the configuration lacks it checks the bytes alone, against the manifests.

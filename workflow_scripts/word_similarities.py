@@ -1,7 +1,5 @@
 """Tell how similar the sentences of pairs or triplets are, by the mean of their words' vectors.
 
-    python workflow_scripts/word_similarities.py .snakemake/jobs/word_similarities-0123456789abcdef.json
-
 Reads the user's file of vectors and the items of a split. Writes for each item its id and its similarities
 (of a pair the cosine, of a triplet minus the two distances from the anchor), and the manifest, which counts
 the words found and the sentences without any.

@@ -1,7 +1,5 @@
 """Combine the runs of several systems.
 
-    python workflow_scripts/comb_mnz.py .snakemake/jobs/comb_mnz-0123456789abcdef.json
-
 Reads the runs and the queries; writes a TREC run and the manifest.
 """
 
