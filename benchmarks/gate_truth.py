@@ -5,7 +5,7 @@
     python benchmarks/gate_truth.py results/squad --configfile configs/findings/adapt.yaml \\
         --split test --seeds 1 2 3
 
-For each seed the gate (`condenser.evaluate.gate`) sees what the candidates of the model `adapted` rank for
+For each seed the gate (`condenser.evaluate.choice`) sees what the candidates of the model `adapted` rank for
 queries that are made from passages. With `--unjudged train` it is also asked by the train queries without
 their judgements, for which the voters say what is to be found, and by all together; this reads
 `run.train.trec` of the candidates and of the voters. A line says what it estimates as a candidate's gain over
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import measuring
 
-from condenser.evaluate.gate import ALL, decide, known_items, values_of_runs
+from condenser.evaluate.choice import ALL, decide, known_items, values_of_runs
 from condenser.evaluate.significance import summaries
 from condenser.files import read_json
 from condenser.retrieve.votes import voted_items

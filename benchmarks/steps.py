@@ -132,7 +132,7 @@ def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts:
     texts = (f"w{number} w{number}" for number in range(shape["vocab_size"]))
     new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config.seed)
     for job, settings in asked.items():
-        home = config.models[job].home("msmarco") if job in config.models else "msmarco"
+        home = config.models[job].corpus_for("msmarco") if job in config.models else "msmarco"
         num_rows = _rows_needed(job, settings, counts[job])
         write_random_texts(folder, job, TEXTS[config.datasets[home].source], num_rows, random)
         if job == "train":

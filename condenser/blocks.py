@@ -32,7 +32,7 @@ from condenser.settings import (
     Whole,
 )
 
-Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
+Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # below it unrelated texts match, and slowly
 
 
 class Compute(Block):

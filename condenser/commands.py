@@ -20,8 +20,8 @@ def make_command(targets: str, *, overlays: str = "", arguments: str = "") -> st
     make results/mine/best.tsv CONFIG='a.yaml b.yaml'
     """
     variables = {"CONFIG": overlays, "SNAKEMAKE_ARGS": arguments}.items()
-    given = [f"{name}={shlex.quote(value)}" for name, value in variables if value.strip()]
-    return " ".join(["make", targets, *given])
+    assignments = [f"{name}={shlex.quote(value)}" for name, value in variables if value.strip()]
+    return " ".join(["make", targets, *assignments])
 
 
 def search_command(

@@ -42,7 +42,7 @@ from condenser.nouns import PartlyJudgedTexts, Pretraining, System
 from condenser.settings import Block, Lengths, Settings, partly
 from condenser.shards import encoder_files, prefix_of, shard_files
 
-KEPT = ("log.jsonl",)  # of partial work, when the result is made
+KEPT_AFTER_JOB = ("log.jsonl",)  # files of the work folder that remain when the job has ended
 
 _OF_SPEC = ("code", "versions", "lineage", "contents")
 
@@ -261,7 +261,7 @@ def _remove_partial_work(folder: Path) -> None:
         if path.is_dir() and not path.is_symlink():
             if not any(path.iterdir()):
                 path.rmdir()
-        elif path.name not in KEPT:
+        elif path.name not in KEPT_AFTER_JOB:
             path.unlink()
     if not any(folder.iterdir()):
         shutil.rmtree(folder)

@@ -29,7 +29,7 @@ from condenser.files import canonical_json, json_bytes, open_no_link, sha256_fil
 log = logging.getLogger("condenser")
 
 SUFFIX = ".manifest.json"
-OTHER_BYTES = "its bytes are not those that its rule wrote"
+OTHER_BYTES = "it was changed after its rule wrote it"
 
 STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""

@@ -37,7 +37,7 @@ from condenser.settings import (
 from condenser.variants import CROSSFIT, SEED, parse_variant
 
 OWN = "collection"
-"""The corpus of a model that is trained on the texts of the data set it is used for: see `Model.home`."""
+"""The corpus of a model that is trained on the texts of the data set it is used for: `Model.corpus_for`."""
 
 QUERY_FILE = re.compile(r"\.(jsonl|tsv)(\.gz)?$")  # of queries without judgements; the name says the form
 
@@ -207,7 +207,7 @@ class Texts(Noun):
     def checkpoints(self) -> list[str]:
         """The checkpoints whose tokenizers read its passages for the systems of all tables."""
         systems = [self.others.systems[name] for name in sorted(self.others.systems_of_tables)]
-        models = [one.start_model for one in systems if one.ranks and one.fits(self)]
+        models = [one.start_model for one in systems if one.ranks and one.supports_task_of(self)]
         return list(dict.fromkeys(model.root.key for model in models if model is not None))
 
     def raw_files(self) -> list[str]:
@@ -388,7 +388,7 @@ class Model(Noun):
         """The last of `roots`, at the very beginning of the model; layers and positions are its."""
         return self.roots[-1]
 
-    def home(self, dataset: str) -> str:
+    def corpus_for(self, dataset: str) -> str:
         """The data set in whose results it lies when it is used for `dataset`: its corpus.
 
         The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset`
@@ -538,7 +538,7 @@ class System(Noun):
         """Whether it ranks passages for queries; others are for sentences."""
         return None in self.TASKS
 
-    def fits(self, dataset: Texts) -> bool:
+    def supports_task_of(self, dataset: Texts) -> bool:
         """Whether it is for what a data set has: queries, or sentences of one task."""
         return dataset.TASK in self.TASKS
 
@@ -694,7 +694,7 @@ class System(Noun):
         return self.reordered is not None
 
     def run_depth(self, dataset: str, *, purpose: str) -> int:
-        """Hits a query, at most, in its runs; `purpose` is "train" or "eval" (`depth` of a recipe).
+        """The most hits per query in its runs; `purpose` is "train" or "eval" (`depth` of a recipe).
 
         A system that sorts the hits of others anew has no more than they have.
         """

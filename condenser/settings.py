@@ -20,7 +20,7 @@ LONGER_TEXTS = (  # what helps where a model has no text of a collection to lear
 LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 
 
-def _as_written_shortest(epochs: float) -> float:
+def _whole_number_as_int(epochs: float) -> float:
     """2 for 2.0: both are the same setting."""
     return int(epochs) if epochs == int(epochs) else epochs
 
@@ -66,7 +66,7 @@ Whole = Annotated[int, Field(ge=0, le=LARGEST)]
 EachOnce = AfterValidator(_each_once)
 Seeds = Annotated[list[Whole], Field(min_length=1), EachOnce]
 Epochs = Annotated[  # 0.25: the first quarter of an epoch
-    int | float, Field(gt=0, le=LARGEST), AfterValidator(_as_written_shortest)
+    int | float, Field(gt=0, le=LARGEST), AfterValidator(_whole_number_as_int)
 ]
 Updates = Annotated[  # 18, or {least: 16, most: 64}
     int | dict[str, int | None] | None, PlainValidator(_number_or_bounds)

@@ -32,7 +32,7 @@ def untrained_tables(config: Config, dataset: str) -> list[str]:
         name
         for name in config.tables
         if all(
-            config.systems[row].fits(entry) and not config.systems[row].has_sizes
+            config.systems[row].supports_task_of(entry) and not config.systems[row].has_sizes
             for row in table_entry(config, dataset, name).rows
         )
     ]
@@ -111,7 +111,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         if (initial := system.start_model) is None:
             continue
         for of, split in columns.places(places):
-            if not (system.ranks and system.fits(config.datasets[of])):
+            if not (system.ranks and system.supports_task_of(config.datasets[of])):
                 continue
             settings = config.datasets[of].recipe_of(system)
             about = {

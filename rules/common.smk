@@ -46,8 +46,7 @@ except OSError as error:
     )
 
 THREADS = config.compute.threads
-# What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
-# and one where there is none.
+# A job that computes on a GPU requests one. A profile may give a training several; it starts one process for each.
 GPUS = 0 if config.compute.device == "cpu" else 1
 
 

@@ -119,7 +119,7 @@ def refuse_few_positions(wildcards):
 def check_rows_fit(dataset, name, systems):
     """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
     for row in systems:
-        if not config.systems[row].fits(config.datasets[dataset]):
+        if not config.systems[row].supports_task_of(config.datasets[dataset]):
             has = config.datasets[dataset].TASK
             sys.exit(
                 f"error: results/{dataset}/{name}: expected rows of systems for "

@@ -80,7 +80,7 @@ def model_file(dataset, model, name="model.safetensors", *, seed=None):
         folder = config.models[model].folder(seed)
     except LookupError as error:
         sys.exit(f"error: results/{dataset}: {error}")
-    return f"results/{config.models[model].home(dataset)}/models/{folder}/{name}"
+    return f"results/{config.models[model].corpus_for(dataset)}/models/{folder}/{name}"
 
 
 def file_of_model(name):

@@ -71,7 +71,7 @@ class Progress(logging.Handler):
         jobs = [job for job in TopologicalSorter(after).static_order() if dag.needrun(job)]
         self.needed = {key_of(job): job for job in jobs}
         self.shares = {key: share_of(job) for key, job in self.needed.items()}
-        # what they say is what was asked for; a long one says too much
+        # the log of a requested job is shown, unless it has a benchmark: then the log is long
         self.shown = {
             key_of(job): Path(job.log[0]) for job in asked_jobs() if job.log and job.benchmark is None
         }

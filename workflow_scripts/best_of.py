@@ -18,8 +18,8 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
+    from condenser.evaluate.choice import decide, evidence, known_items, picture, values_of_runs
     from condenser.evaluate.figures._drawing import svg
-    from condenser.evaluate.gate import decide, evidence, known_items, picture, values_of_runs
     from condenser.evaluate.tables import write_table
     from condenser.files import atomic_folder, atomic_write
     from condenser.retrieve.votes import voted_items

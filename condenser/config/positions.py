@@ -31,7 +31,7 @@ def check_rows_fit(config: Config) -> None:
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
         for key_of, dataset in config.datasets.items():
-            if dataset.own_recipe and system.fits(dataset) and not dataset.TASK:
+            if dataset.own_recipe and system.supports_task_of(dataset) and not dataset.TASK:
                 lengths = vars(dataset.recipe_of(system).lengths)
                 for text in ("passage", "query"):
                     length = lengths[text]

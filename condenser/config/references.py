@@ -243,7 +243,7 @@ def check_systems(config: Config) -> None:
                 )
         if first_on := system.also_trained_on:
             check_name(f"{key}.first_on", first_on, config.datasets)
-            if not system.fits(config.datasets[first_on]):
+            if not system.supports_task_of(config.datasets[first_on]):
                 raise ValueError(
                     f"{key}.first_on: expected a data set of sentences, got {first_on}. "
                     "Name one that has pairs or triplets."
@@ -324,7 +324,7 @@ def _check_teacher(key: str, name: str, config: Config) -> None:
 
 
 def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
-    """Refuse queries that are no set without judgements, and a teacher that says nothing of positives.
+    """See that the queries are a set without judgements, and that the teacher gives probabilities.
 
     Queries that are made from passages have these as positives.
     """
@@ -361,7 +361,7 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
     check_name(f"{key}.system", model.system, config.systems)
     system, task = config.systems[model.system], config.datasets[model.dataset].TASK
     fault = None
-    if not system.fits(config.datasets[model.dataset]):
+    if not system.supports_task_of(config.datasets[model.dataset]):
         fault = f"which is not for {'queries' if task is None else 'sentences'}"
     elif not system.is_trained:
         fault = "which is not trained. Name a model as initial for a model as it is"
@@ -452,7 +452,11 @@ def _check_table(
     task = config.datasets[dataset].TASK if dataset is not None and is_there else None
     for row in table.rows:
         check_name(f"{key}.rows", row, config.systems)
-        if dataset is not None and is_there and not config.systems[row].fits(config.datasets[dataset]):
+        if (
+            dataset is not None
+            and is_there
+            and not config.systems[row].supports_task_of(config.datasets[dataset])
+        ):
             what, kind = "queries" if task is None else "sentences", config.systems[row].kind
             raise ValueError(
                 f"{key}.rows: expected systems for the {what} of {dataset}, got {row}, a {kind}. "

@@ -27,8 +27,8 @@ from condenser.data.archives import open_unpacked
 from condenser.data.languages import LanguageTally
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
+    BadRow,
     Row,
-    Unfit,
     check_id,
     check_passage,
     check_query,
@@ -85,26 +85,26 @@ def count_judged(counts: Mapping[str, Any]) -> Mapping[str, int]:
 
 def _faults(
     rows: Iterable[Row[Record]], file: str, check: Callable[[Record], None]
-) -> Iterator[Unfit | None]:
+) -> Iterator[BadRow | None]:
     """What is wrong with each of the next rows of one file; None of a good row."""
     for row in rows:
         if row.file != file:
             return
         try:
-            if isinstance(row.record, Unfit):
+            if isinstance(row.record, BadRow):
                 raise row.record
             check(row.record)
-        except Unfit as unfit:
+        except BadRow as unfit:
             yield unfit
         else:
             yield None
 
 
-def _more_bad_rows(below: Iterable[Unfit | None]) -> str:
+def _more_bad_rows(below: Iterable[BadRow | None]) -> str:
     """A sentence on the bad rows below the first one, and on how to leave out all.
 
-    They are counted for `COUNTING_S` seconds at most. Where the file cannot be read on, that is no reason to
-    hide the first bad row.
+    They are counted for `COUNTING_S` seconds at most. If the rest of the file
+    cannot be read, the first bad row is reported all the same.
     """
     ends, kinds = time.monotonic() + COUNTING_S, Counter[str]()
     is_whole = False
@@ -125,11 +125,11 @@ def _more_bad_rows(below: Iterable[Unfit | None]) -> str:
     )
 
 
-def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
+def _parses(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     """Whether a line is a row of the form that `parse` reads."""
     try:
         parse(line)
-    except Unfit:
+    except BadRow:
         return False
     return True
 
@@ -137,7 +137,7 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
 def _add_unique(what: str, value: str, known: set[str]) -> None:
     """Add an id that must be new."""
     if value in known:
-        raise Unfit(f"unique {what} ids", f"{preview(value)} again", "Remove one of the two rows.")
+        raise BadRow(f"unique {what} ids", f"{preview(value)} again", "Remove one of the two rows.")
     known.add(value)
 
 
@@ -152,8 +152,8 @@ def _unique_query() -> Callable[[Query], None]:
     return check
 
 
-def _unknown_passage(doc_id: str) -> Unfit:
-    return Unfit(
+def _unknown_passage(doc_id: str) -> BadRow:
+    return BadRow(
         "the id of a passage of the collection",
         preview(doc_id),
         "Do both files belong to the same collection?",
@@ -280,24 +280,24 @@ class CanonicalFiles:
         lines = self.lines(file, stream)
         if header:  # without one the first row would be lost in silence
             number, first = next(lines, (1, b""))
-            if isinstance(first, Unfit):
+            if isinstance(first, BadRow):
                 raise first.at(file, number)
-            if without_header is not None and _fits(first, without_header):
+            if without_header is not None and _parses(first, without_header):
                 lines, parse = chain([(number, first)], lines), without_header
             elif first != "\t".join(header).encode():
-                raise Unfit(
+                raise BadRow(
                     f"the header {' '.join(header)}, tab-separated",
                     preview(first.decode(errors="replace")),
                     "Is it the right file? Then add the header as its first line.",
                 ).at(file, number)
         return parse_rows(file, lines, parse)
 
-    def lines(self, file: str | Path, stream: IO[bytes]) -> Iterator[tuple[int, bytes | Unfit]]:
+    def lines(self, file: str | Path, stream: IO[bytes]) -> Iterator[tuple[int, bytes | BadRow]]:
         """The lines of an open stream with their numbers, counted as those of `file`."""
         return text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
 
     def reject(
-        self, what: str, file: str, line: int | str, unfit: Unfit, *, below: Iterable[Unfit | None] = ()
+        self, what: str, file: str, line: int | str, unfit: BadRow, *, below: Iterable[BadRow | None] = ()
     ) -> None:
         """Leave out a bad row; `what` it is one of, for `rejected_rows`.
 
@@ -326,10 +326,10 @@ class CanonicalFiles:
             self.tally(row.file)["rows"] += 1
             record = row.record
             try:
-                if isinstance(record, Unfit):
+                if isinstance(record, BadRow):
                     raise record
                 check(record)
-            except Unfit as unfit:
+            except BadRow as unfit:
                 self.reject(what, row.file, row.line, unfit, below=_faults(rows, row.file, check))
             else:
                 yield row.file, row.line, record
@@ -553,7 +553,7 @@ class CanonicalFiles:
                 raise _unknown_passage(qrel.doc_id)
             grade = grades.setdefault((qrel.query_id, qrel.doc_id), qrel.grade)
             if grade != qrel.grade:
-                raise Unfit(
+                raise BadRow(
                     f"grade {grade} as above for query {preview(qrel.query_id)} "
                     f"and passage {preview(qrel.doc_id)}",
                     f"grade {qrel.grade}",
@@ -616,7 +616,7 @@ class CanonicalFiles:
                 self.tally(file)["kept"] += 1
                 yield qrel
             else:
-                unfit = Unfit(
+                unfit = BadRow(
                     "the id of a query that was kept",
                     preview(qrel.query_id),
                     "Is the query in the file of this split?",

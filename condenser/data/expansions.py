@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.archives import open_unpacked
-from condenser.data.parsing import BYTE_ORDER_MARK, Unfit, decode, json_object, preview, text_field
+from condenser.data.parsing import BYTE_ORDER_MARK, BadRow, decode, json_object, preview, text_field
 
 _SPECIAL = frozenset(("[CLS]", "[SEP]", "[PAD]"))  # of BERT, in DeepCT's predictions
 _PIECE = "##"
@@ -94,7 +94,7 @@ def _parser(file: Path, *, by: str, field: str, weights: float | None) -> Parse:
         if by == "id":
             text_id, tab, text = text.partition("\t")
             if not tab:
-                raise Unfit("an id, a tab and an expansion", preview(text_id), "Is it tab-separated?")
+                raise BadRow("an id, a tab and an expansion", preview(text_id), "Is it tab-separated?")
         return text_id, text if weights is None else _repeated(_words(text), weights)
 
     return of_json if file.name.removesuffix(".gz").endswith(".jsonl") else of_text
@@ -168,7 +168,7 @@ def _by_id(texts: Texts, file: Path, parse: Parse, counts: Counter[str]) -> Foun
 def _at(file: Path, number: int, line: bytes, parse: Parse) -> tuple[str, str]:
     try:
         return parse(line.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\n").removesuffix(b"\r"))
-    except Unfit as unfit:
+    except BadRow as unfit:
         raise unfit.at(str(file), number) from None
 
 
@@ -183,7 +183,7 @@ def _joined(record: Mapping[str, Any], field: str, weights: float | None) -> str
         return _repeated(value, weights)
     wanted = "a text, a list of texts" + ("" if weights is None else ", or an object of numbers")
     got = preview(value) if field in record else f"only {preview(sorted(record))}"
-    raise Unfit(f'{wanted} in "{field}"', got, "Correct the row, or name another field.")
+    raise BadRow(f'{wanted} in "{field}"', got, "Correct the row, or name another field.")
 
 
 def _is_weight(value: Any) -> bool:
@@ -200,7 +200,7 @@ def _words(line: str) -> dict[str, float]:
         except ValueError:
             weight = float("nan")
         if not token or not isfinite(weight):
-            raise Unfit("cells of a term, a space and its weight", preview(cell), "Is it tab-separated?")
+            raise BadRow("cells of a term, a space and its weight", preview(cell), "Is it tab-separated?")
         if token.startswith(_PIECE) and words:
             word, weight = words.pop()
             token = word + token.removeprefix(_PIECE)

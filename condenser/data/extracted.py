@@ -1,8 +1,8 @@
 """Queries that are made from a collection, one of a passage: its title, one of its sentences, its keywords.
 
-Nobody judges them and nobody asked them; a collection alone gives them. The id of a query is that of its
-passage, which stays whole in the collection: the text of the query stands in it word by word. So BM25 finds
-the passage itself almost always, and what a ranking of such queries says lies in the passages around it. A
+They need a collection alone: no judgements, no log of queries. The id of a query is that of its passage,
+which stays whole in the collection: the text of the query stands in it word by word. So BM25 finds the
+passage itself almost always, and what a ranking of such queries says lies in the passages around it. A
 training may remove the sentence from its passage, as the inverse cloze task does (Lee et al. 2019).
 
 A text that several passages give, such as the title of a story in parts, is a query of none of them: each
@@ -44,7 +44,7 @@ K1, B = 0.9, 0.4  # of BM25, Anserini's defaults
 LEAST_PASSAGES = 2  # that have a keyword: what one passage alone has, as an id, finds no other
 
 
-class Unmade(ValueError):
+class NoQuery(ValueError):
     """A passage gives no query of a view; the message is the name of a count."""
 
 
@@ -101,10 +101,10 @@ def titles_of(passage: Passage) -> list[str]:
     """The title of a passage.
 
     Raises:
-        Unmade: it has none.
+        NoQuery: it has none.
     """
     if not words_of(passage.title):
-        raise Unmade("without_title")
+        raise NoQuery("without_title")
     return [passage.title]
 
 
@@ -112,15 +112,15 @@ def sentences_of(passage: Passage, *, words: Sequence[int]) -> list[str]:
     """The sentences of a passage with `words[0]` to `words[1]` words.
 
     Raises:
-        Unmade: the passage has one sentence alone, or none of that length.
+        NoQuery: the passage has one sentence alone, or none of that length.
     """
     sentences = [one for one in split_sentences(passage.text) if words_of(one)]
     if len(sentences) < 2:
-        raise Unmade("of_one_sentence")
+        raise NoQuery("of_one_sentence")
     least, most = words
     fitting = [one for one in sentences if least <= len(words_of(one)) <= most]
     if not fitting:
-        raise Unmade("without_sentence_of_this_length")
+        raise NoQuery("without_sentence_of_this_length")
     return fitting
 
 
@@ -130,12 +130,12 @@ def keywords_of(passage: Passage, words: Words, *, count: Sequence[int]) -> list
     Of equal weights the first counts. A passage of fewer words gives its last text again.
 
     Raises:
-        Unmade: the passage has fewer than `count[0]` words that another passage has, too.
+        NoQuery: the passage has fewer than `count[0]` words that another passage has, too.
     """
     least, most = count
     weights = words.weights(words_of(f"{passage.title} {passage.text}"))
     if len(weights) < least:
-        raise Unmade("without_keywords")
+        raise NoQuery("without_keywords")
     best = sorted(weights, key=lambda word: -weights[word])
     return [" ".join(word for word in weights if word in best[:number]) for number in range(least, most + 1)]
 
@@ -198,7 +198,7 @@ def write_extracted(
 
     def digests_of(origin: Iterable[Passage]) -> Iterator[int]:
         for passage, view in product(origin, views):
-            with suppress(Unmade):
+            with suppress(NoQuery):
                 yield from (_digest(view, text) for text in texts_of(passage, view))
 
     shared = _repeated(
@@ -210,7 +210,7 @@ def write_extracted(
         for view in views:
             try:
                 texts = [text for text in texts_of(passage, view) if _digest(view, text) not in shared]
-            except Unmade as reason:
+            except NoQuery as reason:
                 counts[str(reason)] += 1
                 continue
             if texts:

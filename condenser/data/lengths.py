@@ -86,7 +86,7 @@ class TokenCounts:
         return TokenCounts(self.num_words, self.num_unknown, rows)
 
     def covering(self, share: float, *, multiple: int, num_positions: int) -> int:
-        """The least length that leaves this share of the rows whole, as a multiple; at most the positions.
+        """The smallest multiple at which this share of the rows is not cut, but at most `num_positions`.
 
         >>> TokenCounts(rows=Counter({20: 94, 33: 5, 700: 1})).covering(0.95, multiple=8, num_positions=512)
         40

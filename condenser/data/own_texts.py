@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from condenser.data.parsing import MAX_ID_BYTES, MAX_PASSAGE_CHARACTERS, Unfit, check_passage
+from condenser.data.parsing import MAX_ID_BYTES, MAX_PASSAGE_CHARACTERS, BadRow, check_passage
 from condenser.data.records import Passage
 from condenser.files import atomic_write, read_json, write_json
 
@@ -221,7 +221,7 @@ def table_texts(file: Path, left_out: LeftOut, title: str | None, text: str | No
         text_id = values["id"] or str(line)
         try:
             check_passage(Passage(text_id, values["title"], values["text"]))
-        except Unfit as unfit:
+        except BadRow as unfit:
             raise unfit.at(str(file), line) from None
         if text_id in seen:
             raise ValueError(

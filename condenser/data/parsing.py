@@ -37,7 +37,7 @@ _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?[0-9]+")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
-class Unfit(Exception):
+class BadRow(Exception):
     """A row that cannot be used, with the three parts of its error message."""
 
     def __init__(self, expected: str, got: str, advice: str) -> None:
@@ -68,7 +68,7 @@ class Row(Generic[Record]):
 
     file: str
     line: int | str
-    record: Record | Unfit
+    record: Record | BadRow
 
 
 @cache
@@ -84,10 +84,10 @@ def preview(value: object) -> str:
 
 def text_lines(
     stream: IO[bytes], *, max_line_bytes: int, tally: Counter[str]
-) -> Iterator[tuple[int, bytes | Unfit]]:
+) -> Iterator[tuple[int, bytes | BadRow]]:
     """The lines of a file with their numbers, without line ends and blank lines.
 
-    A line longer than `max_line_bytes` is not kept in memory; it gives an `Unfit`. `tally` counts
+    A line longer than `max_line_bytes` is not kept in memory; it gives an `BadRow`. `tally` counts
     `blank_lines`, `carriage_returns` (removed from line ends) and `byte_order_marks` (removed from the
     first line).
     """
@@ -102,7 +102,7 @@ def text_lines(
                 line = stream.readline(1 << 20)
             yield (
                 number,
-                Unfit(
+                BadRow(
                     f"a line of at most {max_line_bytes:,} bytes",
                     "a longer one",
                     "Are the line ends line feeds?",
@@ -122,23 +122,23 @@ def text_lines(
 
 def parse_rows(
     file: str,
-    lines: Iterator[tuple[int, bytes | Unfit]],
+    lines: Iterator[tuple[int, bytes | BadRow]],
     parse: Callable[[bytes], Record],
 ) -> Iterator[Row[Record]]:
-    """One row for each line: the record that `parse` gives, or the `Unfit` that it raises."""
+    """One row for each line: the record that `parse` gives, or the `BadRow` that it raises."""
     for number, line in lines:
-        if isinstance(line, Unfit):
+        if isinstance(line, BadRow):
             yield Row(file, number, line)
             continue
         try:
             yield Row(file, number, parse(line))
-        except Unfit as unfit:
+        except BadRow as unfit:
             yield Row(file, number, unfit)
 
 
 def headed_rows(
     file: str,
-    lines: Iterator[tuple[int, bytes | Unfit]],
+    lines: Iterator[tuple[int, bytes | BadRow]],
     cells_of: Callable[[bytes], Sequence[str]],
     parse: Callable[[Mapping[str, str]], Record],
     *,
@@ -150,9 +150,9 @@ def headed_rows(
         ValueError: the first line lacks a name of `needed`, or has one twice.
     """
     number, header = next(lines, (1, b""))
-    names = [] if isinstance(header, Unfit) else list(cells_of(header))
+    names = [] if isinstance(header, BadRow) else list(cells_of(header))
     if not set(needed) <= set(names) or len(set(names)) != len(names):
-        raise Unfit(
+        raise BadRow(
             f"a header with {', '.join(needed)}, each once",
             preview(", ".join(names)),
             "Add it as the first line.",
@@ -161,7 +161,7 @@ def headed_rows(
     def record(line: bytes) -> Record:
         cells = cells_of(line)
         if len(cells) != len(names):
-            raise Unfit(
+            raise BadRow(
                 f"{len(names)} columns, as in the header",
                 f"{len(cells)} in {preview(decode(line))}",
                 "Is a separator missing, or inside a text?",
@@ -175,7 +175,7 @@ def tab_cells(line: bytes) -> list[str]:
     """The cells of a tab-separated line, in which quotes have no meaning.
 
     Raises:
-        Unfit: the line is not UTF-8.
+        BadRow: the line is not UTF-8.
     """
     return decode(line).split("\t")
 
@@ -186,13 +186,13 @@ def csv_cells(line: bytes, *, delimiter: str = ",") -> list[str]:
     A quote that does not end in its line is a fault: it would swallow the rows below.
 
     Raises:
-        Unfit: the line is not UTF-8, or its quotes do not fit.
+        BadRow: the line is not UTF-8, or its quotes do not fit.
     """
     text = decode(line)
     try:
         return next(csv.reader([text], delimiter=delimiter, strict=True))
     except (csv.Error, StopIteration) as error:
-        raise Unfit(
+        raise BadRow(
             "one row of CSV in a line",
             f"{preview(text)} ({error})",
             "Close its quotes, and double those in a text.",
@@ -203,12 +203,12 @@ def decode(line: bytes) -> str:
     """A line as text.
 
     Raises:
-        Unfit: the line is not UTF-8.
+        BadRow: the line is not UTF-8.
     """
     try:
         return line.decode()
     except UnicodeDecodeError as error:
-        raise Unfit(
+        raise BadRow(
             "UTF-8 text",
             f"the byte 0x{line[error.start]:02x} at position {error.start + 1} of the line",
             "Convert the file to UTF-8.",
@@ -219,14 +219,14 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     """The columns of a tab-separated line, exactly as many as `names`.
 
     Raises:
-        Unfit: the number of columns is another, or the line is not UTF-8.
+        BadRow: the number of columns is another, or the line is not UTF-8.
     """
     return _counted(tab_cells(line), line, names)
 
 
 def _counted(columns: list[str], line: bytes, names: tuple[str, ...]) -> list[str]:
     if len(columns) != len(names):
-        raise Unfit(
+        raise BadRow(
             f"{len(names)} tab-separated columns ({', '.join(names)})",
             f"{len(columns)} in {preview(decode(line))}",
             _TAB_ADVICE,
@@ -243,7 +243,7 @@ def csv_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     ['7', 'He said "no".', 'A title']
 
     Raises:
-        Unfit: the quotation marks do not pair, the number of columns is another, or the line is not UTF-8.
+        BadRow: the quotation marks do not pair, the number of columns is another, or the line is not UTF-8.
     """
     return _counted(csv_cells(line, delimiter="\t"), line, names)
 
@@ -254,7 +254,7 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) != len(pairs):
         keys = Counter(key for key, _ in pairs)
         repeated = next(key for key, count in keys.items() if count > 1)
-        raise Unfit("each key once in an object", f"{preview(repeated)} again", "Keep one of the two.")
+        raise BadRow("each key once in an object", f"{preview(repeated)} again", "Keep one of the two.")
     return value
 
 
@@ -265,18 +265,18 @@ def json_object(line: bytes) -> dict[str, Any]:
     """The JSON object of a line.
 
     Raises:
-        Unfit: the line is not a JSON object, or one of its objects repeats a key.
+        BadRow: the line is not a JSON object, or one of its objects repeats a key.
     """
     text = decode(line)
     try:
         value = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", type(error).__name__)
-        raise Unfit(
+        raise BadRow(
             "one JSON object", f"{preview(text)} ({reason})", "Is it JSON Lines, one object a line?"
         ) from None
     if not isinstance(value, dict):
-        raise Unfit("one JSON object", preview(text), "Is it JSON Lines, one object a line?")
+        raise BadRow("one JSON object", preview(text), "Is it JSON Lines, one object a line?")
     return value
 
 
@@ -295,13 +295,15 @@ def json_array(file: str, stream: IO[bytes], *, max_characters: int) -> Iterator
     while True:
         try:
             begin, end, elements = _next_element(text, place, mark)
-        except (json.JSONDecodeError, RecursionError, Unfit) as error:  # is it cut, or wrong?
+        except (json.JSONDecodeError, RecursionError, BadRow) as error:  # is it cut, or wrong?
             waiting, behind_mark = len(text) - place, mark.match(text, place)
             assert behind_mark is not None, "a mark matches an empty text"
             try:
                 more = source.read(max(_JSON_CHUNK, waiting)) if waiting <= max_characters else ""
             except UnicodeDecodeError as fault:
-                raise Unfit("UTF-8 text", fault.reason, "Convert the file to UTF-8.").at(file, line) from None
+                raise BadRow("UTF-8 text", fault.reason, "Convert the file to UTF-8.").at(
+                    file, line
+                ) from None
             if not more:
                 wrong = getattr(error, "pos", behind_mark.end())
                 line += text.count("\n", place, wrong)
@@ -315,7 +317,7 @@ def json_array(file: str, stream: IO[bytes], *, max_characters: int) -> Iterator
         if not elements:
             break
     if rest := (text[place:] + source.read(_JSON_CHUNK)).strip():
-        raise Unfit("the end of the file after the array", preview(rest), _ARRAY_ADVICE).at(file, line)
+        raise BadRow("the end of the file after the array", preview(rest), _ARRAY_ADVICE).at(file, line)
 
 
 def _next_element(text: str, place: int, mark: re.Pattern[str]) -> tuple[int, int, list[Any]]:
@@ -337,24 +339,24 @@ def _next_element(text: str, place: int, mark: re.Pattern[str]) -> tuple[int, in
     return match.end(), end, [value]
 
 
-def _array_fault(error: Exception, rest: str, max_characters: int) -> Unfit:
-    if isinstance(error, Unfit):
+def _array_fault(error: Exception, rest: str, max_characters: int) -> BadRow:
+    if isinstance(error, BadRow):
         return error
     reason = getattr(error, "msg", type(error).__name__)
     expected = f"a JSON array with elements of at most {max_characters:,} characters"
-    return Unfit(expected, f"{preview(rest) if rest else 'the end of the file'} ({reason})", _ARRAY_ADVICE)
+    return BadRow(expected, f"{preview(rest) if rest else 'the end of the file'} ({reason})", _ARRAY_ADVICE)
 
 
 def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
     """A string field of a JSON object, or `absent` if the key is missing; None makes it required.
 
     Raises:
-        Unfit: a required key is missing, or the value is not a string.
+        BadRow: a required key is missing, or the value is not a string.
     """
     value = record.get(key, absent)
     if not isinstance(value, str):
         if key not in record:
-            raise Unfit(
+            raise BadRow(
                 f'a field "{key}"',
                 f"only {preview(sorted(record))}",
                 "Add it, or rename the field that contains it.",
@@ -362,7 +364,7 @@ def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
         advice = "Add a text, or remove the row." if value is None else "Put it in quotation marks."
         if isinstance(value, list | dict):
             advice = "Write it as one text."
-        raise Unfit(f'a string in "{key}"', "null" if value is None else preview(value), advice)
+        raise BadRow(f'a string in "{key}"', "null" if value is None else preview(value), advice)
     return value
 
 
@@ -370,11 +372,11 @@ def whole_grade(text: str) -> int:
     """A relevance grade; `1.0`, as tables with numbers write it, is 1.
 
     Raises:
-        Unfit: the text is not an integer of at most nine digits.
+        BadRow: the text is not an integer of at most nine digits.
     """
     match = _GRADE.fullmatch(text)
     if not match:
-        raise Unfit("an integer grade", preview(text), "Grades are 0 (not relevant), 1, 2, ...")
+        raise BadRow("an integer grade", preview(text), "Grades are 0 (not relevant), 1, 2, ...")
     return int(match[1])
 
 
@@ -391,7 +393,7 @@ def tsv_passages(*, titled: bool) -> Callable[[bytes], Passage]:
         if not decided:
             num_columns = decode(line).count("\t") + 1
             if num_columns not in (2, 3):
-                raise Unfit(
+                raise BadRow(
                     "2 or 3 tab-separated columns (id, text or id, title, text)",
                     f"{num_columns} in {preview(decode(line))}",
                     _TAB_ADVICE,
@@ -409,15 +411,15 @@ def tsv_passages(*, titled: bool) -> Callable[[bytes], Passage]:
     return parse
 
 
-def are_titled(lines: Iterable[tuple[int, bytes | Unfit]]) -> bool:
+def are_titled(lines: Iterable[tuple[int, bytes | BadRow]]) -> bool:
     """Whether the rows of a `collection.tsv` have titles, by the first valid one with a text.
 
     Where no row has a text, they have: a row without title and text is none.
     """
     parse = tsv_passages(titled=False)
     for _, line in lines:
-        if not isinstance(line, Unfit):
-            with contextlib.suppress(Unfit):
+        if not isinstance(line, BadRow):
+            with contextlib.suppress(BadRow):
                 parse(line)
                 return line.count(b"\t") == 2
     return True
@@ -427,7 +429,7 @@ def tsv_query(line: bytes) -> Query:
     """A query from `id<tab>text`.
 
     Raises:
-        Unfit: the number of columns is not 2, or the line is not UTF-8.
+        BadRow: the number of columns is not 2, or the line is not UTF-8.
     """
     query_id, text = tab_columns(line, names=("id", "text"))
     return Query(query_id, text)
@@ -437,7 +439,7 @@ def json_query(line: bytes) -> Query:
     """A query from a JSON object with `_id`, `text` and optional `answers`, as BEIR has them.
 
     Raises:
-        Unfit: the line is not such an object.
+        BadRow: the line is not such an object.
     """
     record = json_object(line)
     answers = answers_of(record.get("answers", []))
@@ -447,21 +449,21 @@ def json_query(line: bytes) -> Query:
 
 
 def answers_of(value: Any) -> list[str]:
-    """The value of `answers` in a JSON object; raises `Unfit` where it is no list of strings."""
+    """The value of `answers` in a JSON object; raises `BadRow` where it is no list of strings."""
     if isinstance(value, list) and all(isinstance(answer, str) for answer in value):
         return value
-    raise Unfit('a list of strings in "answers"', preview(value), 'For instance ["Paris"].')
+    raise BadRow('a list of strings in "answers"', preview(value), 'For instance ["Paris"].')
 
 
 def trec_qrel(line: bytes) -> Qrel:
     """A judgement in TREC form: `query_id 0 doc_id grade`, separated by tabs or spaces.
 
     Raises:
-        Unfit: the number of columns is not 4, or the grade is not an integer.
+        BadRow: the number of columns is not 4, or the grade is not an integer.
     """
     columns = re.split(r"[ \t]+", decode(line).strip(" \t"))
     if len(columns) != 4:
-        raise Unfit(
+        raise BadRow(
             "4 columns (query_id 0 doc_id grade)",
             f"{len(columns)} in {preview(decode(line))}",
             "BEIR's three columns with a header belong to `source: beir`.",
@@ -473,21 +475,21 @@ def check_id(what: str, value: str) -> None:
     """Check that an id can be used in TREC files and in Lucene's index.
 
     Raises:
-        Unfit: the id is empty, is longer than `MAX_ID_BYTES`, contains white space, control characters or
+        BadRow: the id is empty, is longer than `MAX_ID_BYTES`, contains white space, control characters or
             a byte order mark, or is not valid Unicode.
     """
     if value.split() != [value]:
-        raise Unfit(f"a {what} without white space", preview(value), "Give every row its own id.")
+        raise BadRow(f"a {what} without white space", preview(value), "Give every row its own id.")
     _check_characters(what, value)
     if match := _INVISIBLE.search(value):
         is_mark = match[0] == "\ufeff"
-        raise Unfit(
+        raise BadRow(
             f"a {what} without {'byte order mark' if is_mark else 'control characters'}",
             preview(value),
             "Were files with byte order marks joined? Remove the marks." if is_mark else "Clean the id.",
         )
     if (num_bytes := len(value.encode())) > MAX_ID_BYTES:
-        raise Unfit(
+        raise BadRow(
             f"a {what} of at most {MAX_ID_BYTES} bytes of UTF-8",
             f"{num_bytes:,}: {preview(value)}",
             "Is it an id, and not a text? Shorten it.",
@@ -498,26 +500,26 @@ def check_text(what: str, value: str) -> None:
     """Check that a text is not empty and can be written as UTF-8.
 
     Raises:
-        Unfit: the text is empty or only white space, contains NUL, or is not valid Unicode.
+        BadRow: the text is empty or only white space, contains NUL, or is not valid Unicode.
     """
     if not value.strip():
-        raise Unfit(f"a {what} that is not empty", preview(value), "Add a text, or remove the row.")
+        raise BadRow(f"a {what} that is not empty", preview(value), "Add a text, or remove the row.")
     _check_characters(what, value)
 
 
 def _check_characters(what: str, value: str) -> None:
     if "\0" in value:
-        raise Unfit(f"a {what} without NUL", preview(value), "Is the file UTF-8, and complete?")
+        raise BadRow(f"a {what} without NUL", preview(value), "Is the file UTF-8, and complete?")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Unfit(
+        raise BadRow(
             f"a {what} in valid Unicode", preview(value), "Repair the unpaired surrogate escape."
         ) from None
 
 
 def check_passage(passage: Passage) -> None:
-    """Check that every later rule can use a passage; raises `Unfit` otherwise."""
+    """Check that every later rule can use a passage; raises `BadRow` otherwise."""
     check_id("passage id", passage.doc_id)
     _check_characters("passage title", passage.title)
     if passage.title.strip():  # a title alone is a passage, too, as in BEIR
@@ -526,7 +528,7 @@ def check_passage(passage: Passage) -> None:
         check_text("passage text", passage.text)
     num_characters = _utf16_length(passage.title) + bool(passage.title) + _utf16_length(passage.text)
     if num_characters > MAX_PASSAGE_CHARACTERS:
-        raise Unfit(
+        raise BadRow(
             f"a title and text of at most {MAX_PASSAGE_CHARACTERS:,} characters (UTF-16) together",
             f"{num_characters:,} in {preview(passage.text or passage.title)}",
             "Cut the text into shorter passages: BM25's reader has this limit.",
@@ -539,7 +541,7 @@ def _utf16_length(text: str) -> int:
 
 
 def check_query(query: Query) -> None:
-    """Check that every later rule can use a query; raises `Unfit` otherwise."""
+    """Check that every later rule can use a query; raises `BadRow` otherwise."""
     check_id("query id", query.query_id)
     check_text("query text", query.text)
     for answer in query.answers:

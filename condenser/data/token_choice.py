@@ -38,7 +38,7 @@ class TokenChoice:
     def counted(
         self, ids: Int[np.ndarray, "row place"], whole: Int[np.ndarray, " row"], *, first: int
     ) -> Bool[np.ndarray, "row place"]:
-        """True at the tokens that count; at all tokens of a text of which none would.
+        """True at the tokens that count; if a text has none, at all of its tokens.
 
         Args:
             whole: tokens of each row with the special ones; behind them is padding.

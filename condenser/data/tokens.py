@@ -69,7 +69,8 @@ class Tokenizer:
         first, separator: the names of [CLS] and [SEP].
         keeps_spaces: whether a word's pieces tell whether a space is before it.
         num_separators: [SEP] between the two texts of a pair: 1 (BERT), or 2 (RoBERTa).
-        unk_id: of a word that no pieces make up, or of more than 100 characters; -1 where there is none.
+        unk_id: of [UNK], for a word that the vocabulary cannot spell, or of more than 100 characters; -1
+            if it has none.
         is_continuation: bool [vocab], pieces that continue a word (`continues_word`).
         random_ids: ids that may stand for a masked token: all but the special ones.
     """

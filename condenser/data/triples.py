@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 
 from condenser.data.archives import open_gzip
-from condenser.data.parsing import Unfit, preview
+from condenser.data.parsing import BadRow, preview
 from condenser.data.randomness import uniforms
 from condenser.data.records import TrainExample, read_positives, read_queries, write_examples
 from condenser.progress import Progress
@@ -136,7 +136,7 @@ def triple_blocks(path: Path, counts: Counter[str]) -> Iterator[np.ndarray]:
         for data in _whole_lines(stream):
             try:
                 block = _numbers(data)
-            except Unfit as unfit:
+            except BadRow as unfit:
                 raise _at_line(path, data, counts["rows"], unfit) from None
             counts["rows"] += len(block)
             progress.advance(len(block))
@@ -157,7 +157,7 @@ def _whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _numbers(data: bytes) -> np.ndarray:
     """The numbers of lines of three, int64 [row, 3]; by array arithmetic, as there are 400 million rows."""
-    expected = Unfit("three tab-separated numbers", "something else", "Download the file again.")
+    expected = BadRow("three tab-separated numbers", "something else", "Download the file again.")
     characters = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(characters < ord("0"))
     lengths = np.diff(ends, prepend=-1) - 1
@@ -173,11 +173,11 @@ def _numbers(data: bytes) -> np.ndarray:
     return np.add.reduceat(digits * powers[places], ends - lengths).reshape(-1, 3)
 
 
-def _at_line(path: Path, data: bytes, num_before: int, unfit: Unfit) -> ValueError:
+def _at_line(path: Path, data: bytes, num_before: int, unfit: BadRow) -> ValueError:
     for index, line in enumerate(data.split(b"\n")[:-1]):
         columns = line.split(b"\t")
         if len(columns) != 3 or not all(c.isdigit() and len(c) <= _MAX_DIGITS for c in columns):
-            return Unfit(unfit.expected, preview(line.decode(errors="replace")), unfit.advice).at(
+            return BadRow(unfit.expected, preview(line.decode(errors="replace")), unfit.advice).at(
                 str(path), num_before + index + 1
             )
     raise AssertionError("a line must be wrong if its block is")

@@ -43,7 +43,7 @@ class Column:
 def parse(
     name: str, *, dataset: str, datasets: Mapping[str, Any], optional: Collection[str] = ()
 ) -> tuple[str, str | None, str] | None:
-    """Data set, evaluation set and measure of a column; None where it is optional and not there.
+    """Data set, evaluation set and measure of a column; None if it is optional and its place not configured.
 
     Of two parts the first is a data set if there is one of this name, else an evaluation set.
 
@@ -79,10 +79,10 @@ def parse(
     return _refuse(name, str(split), there)
 
 
-def _refuse(name: str, given: str, known: Collection[str]) -> NoReturn:
-    hint = kinds.suggest_name(given, known, otherwise="Add it, or name it among the table's optional ones.")
+def _refuse(name: str, place: str, known: Collection[str]) -> NoReturn:
+    hint = kinds.suggest_name(place, known, otherwise="Add it, or name it among the table's optional ones.")
     listed = ", ".join(known)
-    raise ValueError(f"{name}: expected a data set or evaluation set ({listed}), got {given:.80}. {hint}")
+    raise ValueError(f"{name}: expected a data set or evaluation set ({listed}), got {place:.80}. {hint}")
 
 
 def places(columns: Sequence[Column]) -> list[Place]:

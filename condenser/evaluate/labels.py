@@ -22,7 +22,7 @@ def label_lines(
 
     Each size is compared with every smaller one, and with the best row that needs no label; Holm's correction
     is over the comparisons of the system. A size is too small if a larger one is shown to beat it, or to beat
-    one between them that is as good: of few labels the draws differ so much that no test shows it by itself.
+    one between them that is as good: with few labels the draws vary too much for one test to be significant.
 
     Args:
         rows: as `condenser.shown.table_rows` gives them.

@@ -56,7 +56,7 @@ def _rules_behind(weights: Path) -> list[Record]:
             found[key] = record
 
     own = record_of(weights, read)
-    assert own is not None, "the job's input was checked by it"
+    assert own is not None, "weights are an input of a job, so they have a manifest"
     visit(own)
     return list(found.values())
 

@@ -81,7 +81,7 @@ def write_onnx(encoder: Path) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter and the quantiser say of each step that has gone well."""
+    """Silences the progress messages of the exporter and the quantiser."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
@@ -92,7 +92,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _write(model: Any, file: Path) -> None:
-    """Write an ONNX model without what its makers tell of themselves, paths of this machine among it.
+    """Write an ONNX model without metadata of its producer, which contains local paths.
 
     Shapes of intermediate values go too: the exporter leaves some that its own optimiser made wrong.
     """

@@ -15,7 +15,7 @@ from condenser.live.known import Asked, NotReady
 from condenser.live.searchers import FOLDER, QUERY_ID, Found, sound_manifest
 from condenser.live.texts import Lines, Texts
 from condenser.manifest import OTHER_BYTES, SUFFIX, record_of
-from condenser.retrieve.documents import MORE, best_passages
+from condenser.retrieve.documents import OVERSAMPLING, best_passages
 from condenser.retrieve.fusion import as_in_run
 
 MAX_CHARACTERS = 1000
@@ -130,7 +130,7 @@ class LiveSystem:
 
     def _searched(self, query: str, depth: int) -> Ranking:
         """The best passages, or the documents by their best passages."""
-        asked = MORE * depth if self.asked.is_split else depth
+        asked = OVERSAMPLING * depth if self.asked.is_split else depth
         while True:
             found = self._searcher.search(query, asked)
             rows, hits = self._named_hits(found)
@@ -140,7 +140,7 @@ class LiveSystem:
             hits = best_passages(QUERY_ID, ids, scores, depth=depth)
             if len(hits) >= depth or len(found.hits) < asked:
                 break
-            asked *= MORE  # until they are of enough documents
+            asked *= OVERSAMPLING  # until they are of enough documents
         return Ranking(hits, found.milliseconds, list(found.notes), rows)
 
     def _named_hits(self, found: Found) -> tuple[dict[str, int], list[ScoredDoc]]:

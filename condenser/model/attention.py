@@ -37,14 +37,14 @@ def attention(
         *(of.by_group(queries), over.by_group(keys_values), over.shown, _each(bias, over)),
         strict=True,
     )
-    for asked, both, shown, added in groups:
-        keys, values = both.chunk(2, dim=-1)
+    for group_queries, group_keys_values, mask, group_bias in groups:
+        keys, values = group_keys_values.chunk(2, dim=-1)
         of_group = _of_group(
-            by_head(asked, num_heads),
+            by_head(group_queries, num_heads),
             by_head(keys, num_heads),
             by_head(values, num_heads),
-            shown,
-            added,
+            mask,
+            group_bias,
             probability,
         )
         gathered.append(of_group.transpose(1, 2).flatten(2))
@@ -67,14 +67,14 @@ def scores(
 ) -> list[Float[Tensor, "_ _ _ _"]]:
     """For each group, what a softmax makes shares of, [row, head, query, place]; -inf at padding."""
     by_group = []
-    for asked, read, shown, added in zip(
+    for group_queries, group_keys, mask, group_bias in zip(
         *(of.by_group(queries), over.by_group(keys), over.shown, _each(bias, over)),
         strict=True,
     ):
-        product = by_head(asked, num_heads) @ by_head(read, num_heads).transpose(-1, -2)
+        product = by_head(group_queries, num_heads) @ by_head(group_keys, num_heads).transpose(-1, -2)
         product = product * (queries.shape[-1] // num_heads) ** -0.5
-        product = product if added is None else product + added
-        by_group.append(product if shown is None else product.masked_fill(~shown, -torch.inf))
+        product = product if group_bias is None else product + group_bias
+        by_group.append(product if mask is None else product.masked_fill(~mask, -torch.inf))
     return by_group
 
 

@@ -74,16 +74,14 @@ def _converted(
     kept, key = _copies.get(), (dtype, *((part.data_ptr(), part.shape) for part in weights))
     if kept is not None and key in kept:
         return kept[key]
-    weight, bias = (
-        _below_each_other([part.detach().to(dtype) for part in parts]) for parts in (weights, biases)
-    )
+    weight, bias = (_stacked([part.detach().to(dtype) for part in parts]) for parts in (weights, biases))
     assert weight is not None
     if kept is not None:
         kept[key] = weight, bias
     return weight, bias
 
 
-def _below_each_other(parts: Sequence[Tensor]) -> Tensor | None:
+def _stacked(parts: Sequence[Tensor]) -> Tensor | None:
     if not parts:
         return None
     return torch.cat([*parts]) if len(parts) > 1 else parts[0]

@@ -120,14 +120,14 @@ class Condenser(nn.Module):
         return CondenserOutput(
             parts[0] if head else None,
             parts[-1] if late else None,
-            self.vector.finished(vectors, self.projection),
+            self.vector.projected_and_scaled(vectors, self.projection),
         )
 
     def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows)
-        return self.vector.finished(vectors, self.projection)
+        return self.vector.projected_and_scaled(vectors, self.projection)
 
     @property
     def dim(self) -> int:

@@ -34,7 +34,7 @@ class Retriever(nn.Module):
         """The vector of each row."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows)
-        return self.vector.finished(vectors, self.projection)
+        return self.vector.projected_and_scaled(vectors, self.projection)
 
     def token_states(
         self, rows: Rows, tokens: Int[Tensor, " counted"], *, is_projected: bool, is_normalised: bool
@@ -44,7 +44,7 @@ class Retriever(nn.Module):
         (states,) = self.backbone.layers[-1](states, rows, [None])
         chosen = states.index_select(0, tokens)
         vector = TextVector(normalised=is_normalised)
-        return vector.finished(chosen, self.projection if is_projected else None)
+        return vector.projected_and_scaled(chosen, self.projection if is_projected else None)
 
     @property
     def dim(self) -> int:

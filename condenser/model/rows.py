@@ -31,14 +31,14 @@ class OnDevice:
         """A copy on a device."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         there = {
-            name: sent(value, device) if isinstance(value, Tensor) else value.to(device)
+            name: copy_to(value, device) if isinstance(value, Tensor) else value.to(device)
             for name, value in held.items()
             if isinstance(value, Tensor | OnDevice)
         }
         return replace(self, **there)
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
+def copy_to(tensor: Tensor, device: torch.device) -> Tensor:
     """A copy of a CPU tensor on a device. From pinned memory, the CPU does not wait for the GPU."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
@@ -144,7 +144,7 @@ class Layout(OnDevice):
 class Chosen(OnDevice):
     """Some tokens of rows, in their order, and their layout in the same groups of rows.
 
-    Behind the `layout.num_tokens` that are meant, others may follow.
+    Entries after `layout.num_tokens` are padding.
     """
 
     tokens: Int[Tensor, " chosen"]

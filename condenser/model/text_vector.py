@@ -136,7 +136,7 @@ class TextVector:
         others = [late if chosen is None else late.index_select(0, chosen.tokens) for chosen in wanted]
         return _pooled_tokens(_precise(late), rows, self.pooling), others
 
-    def finished(
+    def projected_and_scaled(
         self, vectors: Float[Tensor, "row dim"], projection: Projection | None
     ) -> Float[Tensor, "row out"]:
         """The vectors as they are compared: projected, and of length 1, if the model says so."""
@@ -202,8 +202,8 @@ def read_and_assume(
     """
     folder = Path(folder)
     asked = pooling, normalised
-    is_as_told = {pooling, normalised, query_prompt, passage_prompt} == {None}
-    assumed = assumed_notes(folder) if is_as_told else []
+    takes_folder_settings = {pooling, normalised, query_prompt, passage_prompt} == {None}
+    assumed = assumed_notes(folder) if takes_folder_settings else []
     settings = _read_settings(folder / SIMILARITY_FILE)
     prompts, of_prompts = _prompts(folder, settings, query=query_prompt, passage=passage_prompt)
     assumed += of_prompts

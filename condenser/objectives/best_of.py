@@ -3,7 +3,7 @@
 The candidates are bi-encoders. They are compared on queries that are made from passages, by how early they
 rank the passage that a query is made from, and if asked on queries of people, by how early they rank what
 other systems rank first. The first candidate is the start; another one is taken only where its gain over the
-start is shown. The computation is `condenser.evaluate.gate`.
+start is shown. The computation is `condenser.evaluate.choice`.
 """
 
 from __future__ import annotations

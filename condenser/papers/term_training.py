@@ -208,7 +208,7 @@ def term_weights_training(
                 total += loss.detach()
             return float(total)
 
-        return {"loss": processes.sum_floats([memory.fitting(backward_pass)])[0]}
+        return {"loss": processes.sum_floats([memory.retried_with_less_memory(backward_pass)])[0]}
 
     counts = {
         "passages": shards.num_rows,

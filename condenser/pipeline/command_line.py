@@ -173,23 +173,23 @@ def overlays_of(arguments: Sequence[str]) -> list[str]:
     ['a.yaml', 'b.yaml']
     """
     before_targets = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    given = []  # the files of each option
+    options = []  # the files of each
     is_file = False
     for word in before_targets:
         if re.fullmatch(r"--configf\w*(=.*)?", word, flags=re.DOTALL):
             _, sign, file = word.partition("=")
-            given.append([file] if sign else [])
+            options.append([file] if sign else [])
             is_file = not sign
         elif word.startswith("-") and not (is_file and Path(word).is_file()):  # -1 is a file for argparse
             is_file = False
         elif is_file:
-            given[-1].append(word)
-    if len(given) > 1:
+            options[-1].append(word)
+    if len(options) > 1:
         raise ValueError(
             "--configfile: expected it once, got it twice: Snakemake would drop the first files. "
-            f"Write --configfile {' '.join(file for files in given for file in files)}."
+            f"Write --configfile {' '.join(file for files in options for file in files)}."
         )
-    overlays = given[0] if given else []
+    overlays = options[0] if options else []
     for file in overlays:
         is_target = Path(file).suffix not in _SUFFIXES and not Path(file).is_file()
         if is_target or file.startswith("results/"):

@@ -38,5 +38,5 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         **SPEED,
         # a program ends with the Snakemake that runs its rule; on a cluster that is the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
-        STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
+        STARTED_VARIABLE: str(time.time_ns()),  # code edited after it no longer matches the specs
     }

@@ -228,7 +228,7 @@ class Specs:
         return list({_key(*job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
-        """Hashes of the jobs that make the inputs, by rule and what tells them from this job.
+        """Spec hashes of the jobs that make the inputs, by their rule and the wildcards that differ.
 
         The shards of one rule share one entry.
         """

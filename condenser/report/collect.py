@@ -238,15 +238,15 @@ class Report:
         groups: dict[str, list[tuple[str, Path]]] = {}
         changes: dict[str, list[str]] = {}
         for result, file in self._curves:
-            of_what = next(result.wildcards[key] for key in _LEARNERS if key in result.wildcards)
-            name = of_what if "variant" in result.wildcards else re.sub(r"-seed\d+$", "", of_what)
-            told = result.wildcards.get("variant") or of_what[len(name) + 1 :] or "loss"
-            groups.setdefault(f"{result.rule} {name}", []).append((told, file))
+            learner = next(result.wildcards[key] for key in _LEARNERS if key in result.wildcards)
+            name = learner if "variant" in result.wildcards else re.sub(r"-seed\d+$", "", learner)
+            variant = result.wildcards.get("variant") or learner[len(name) + 1 :] or "loss"
+            groups.setdefault(f"{result.rule} {name}", []).append((variant, file))
             changes.setdefault(f"{result.rule} {name}", []).extend(result.changes)
         shown = []
         for name, members in sorted(groups.items()):
-            curves = {told: _curve(file) for told, file in members}
-            lines = {told: points for told, (points, _) in curves.items() if points}
+            curves = {variant: _curve(file) for variant, file in members}
+            lines = {variant: points for variant, (points, _) in curves.items() if points}
             if lines:
                 left_out = sum(missing for _, missing in curves.values())
                 picture = loss_chart(lines, name=name)

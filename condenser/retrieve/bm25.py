@@ -40,7 +40,7 @@ from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, f
 from condenser.program import bound
 from condenser.progress import Progress, track
 from condenser.retrieve.blocks import finish_block, is_finished
-from condenser.retrieve.documents import MORE, best_passages
+from condenser.retrieve.documents import OVERSAMPLING, best_passages
 from condenser.settings import UNTRAINED
 
 UTF8 = {"LC_ALL": "C.UTF-8"}  # the locale decides how Java reads paths; no option of Java does
@@ -428,7 +428,7 @@ def _search_documents(
 ) -> None:
     """As `_search_block`, with documents as hits; searches deeper for queries with too few documents."""
     hits: dict[int, list[ScoredDoc]] = {}
-    rows, depth, asked = list(range(len(queries))), options["hits"], MORE * options["hits"]
+    rows, depth, asked = list(range(len(queries))), options["hits"], OVERSAMPLING * options["hits"]
     deep = block.with_suffix(".passages")
     while rows:
         lacking: list[int] = []
@@ -443,7 +443,7 @@ def _search_documents(
                 hits[row] = best_passages(str(row), ids, scores, depth=depth)
                 if len(hits[row]) < depth and len(ranked) == asked:
                     lacking.append(row)
-        rows, asked = lacking, MORE * asked
+        rows, asked = lacking, OVERSAMPLING * asked
     deep.unlink()
     write_run(block, (hit for row in sorted(hits) for hit in hits[row]), system="bm25")
 

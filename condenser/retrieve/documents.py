@@ -18,7 +18,7 @@ from condenser.data.records import ScoredDoc, document_of
 Rows = Int64[np.ndarray, "query rank"]
 Scores = Float32[np.ndarray, "query rank"]
 
-MORE = 4
+OVERSAMPLING = 4
 """Passages that are searched for each document that is wanted; how much deeper a search goes at a time."""
 
 
@@ -41,13 +41,13 @@ def best_of_documents(
     until they are of enough documents. Fewer documents give fewer ranks.
     """
     width = min(depth, len(np.unique(documents)))
-    asked = min(MORE * depth, len(documents))
+    asked = min(OVERSAMPLING * depth, len(documents))
     while True:
         rows, scores = search(asked)
         places = [best_places(of_query)[:width] for of_query in documents[rows].tolist()]
         if asked == len(documents) or all(len(of_query) == width for of_query in places):
             break
-        asked = min(MORE * asked, len(documents))
+        asked = min(OVERSAMPLING * asked, len(documents))
     chosen = np.array(places, np.int64).reshape(len(places), width)
     return np.take_along_axis(rows, chosen, axis=1), np.take_along_axis(scores, chosen, axis=1)
 

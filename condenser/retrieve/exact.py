@@ -25,7 +25,7 @@ READ_BYTES = 1 << 29  # passages of one read; with depth 1000 a search stays und
 def pieces(
     embeddings: Float32[np.ndarray, "passage dim"], *, block_rows: int
 ) -> Iterator[tuple[int, Float32[np.ndarray, "row dim"]]]:
-    """First row and vectors of each read: whole blocks. Keep no read beyond the next one."""
+    """First row and vectors of each read: whole blocks. A piece is valid until the next is read."""
     step = block_rows * max(1, READ_BYTES // (block_rows * embeddings.shape[1] * embeddings.itemsize))
     for start in range(0, len(embeddings), step):
         yield start, mapped_rows(embeddings, start, step)

@@ -66,8 +66,8 @@ class Settings(FineTunedSystem):
 
     @property
     def taught_by(self) -> dict[str, Distillation | PseudoLabels]:
-        given = {"distillation": self.distillation, "pseudo_labels": self.pseudo_labels}
-        return {key: taught for key, taught in given.items() if taught}
+        blocks = {"distillation": self.distillation, "pseudo_labels": self.pseudo_labels}
+        return {key: block for key, block in blocks.items() if block}
 
     @property
     def pseudo_labelled(self) -> PseudoLabels | None:

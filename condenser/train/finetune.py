@@ -185,8 +185,8 @@ def _training(
         shards: of "queries" and of "passages".
         queries: int [item], the row of each item's query.
         draw: the passages of some items in an epoch, int [item x passages_per_query], by row.
-        loss: of some items, and the tokens by group that have a vector, the loss of these vectors: `queries`
-            and `passages`, float32 [vector, dim].
+        loss: from some items and their tokens by group, the function from the vectors `queries` and
+            `passages`, float32 [vector, dim], to the loss.
         initial_share: of the weights of `initial` in the encoder that is written (`mix_in`).
         held_out: examples to compare the model with its start on, as `validation` says; the result is in
             `validation.json` of the folder. None of a training without judgements.

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from condenser.model.rows import sent
+from condenser.model.rows import copy_to
 from condenser.train.chunks import Chunk, Inputs
 from condenser.train.distributed import Processes
 from condenser.train.memory import StepMemory
@@ -77,7 +77,7 @@ def contrastive_backward(
         kept.extend(pairs)
         return [representations for representations, _ in pairs]
 
-    first_pass = memory.fitting(represent)
+    first_pass = memory.retried_with_less_memory(represent)
     whole = _gathered(chunks, first_pass, num_rows=num_rows, dim=dim, processes=processes)
     with torch.enable_grad():
         contrastive = loss(**whole)
@@ -93,7 +93,7 @@ def contrastive_backward(
         for chunk in chunks:
             representations, losses = graphs.pop() if graphs else compute(chunk)
             assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
-            rows = sent(chunk.rows, processes.device)
+            rows = copy_to(chunk.rows, processes.device)
             share = gradients[chunk.group].index_select(0, rows).to(representations.dtype)
             own = list(losses.values())
             # equals the backward pass of (representations * share).sum() + scale * sum of own losses
@@ -104,7 +104,7 @@ def contrastive_backward(
                 sums[name] += value.detach()
         return sums
 
-    sums = memory.fitting(back)
+    sums = memory.retried_with_less_memory(back)
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
     return {"contrastive": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
 
@@ -129,7 +129,7 @@ def _gathered(
             if chunk.group == group:
                 rows.append(chunk.rows)
                 values.append(tensor.detach().to(dtype))
-        places = sent(torch.cat(rows), processes.device)
+        places = copy_to(torch.cat(rows), processes.device)
         gathered = processes.gather_rows(torch.cat(values), places, num_rows=num_rows[group])
         whole[group] = gathered.requires_grad_(True)
     return whole

@@ -33,7 +33,7 @@ class StepMemory:
         self.keeps_graphs = keeps_graphs
         model.recompute_layers = False  # every model that is trained has it
 
-    def fitting(self, compute: Callable[[], Result]) -> Result:
+    def retried_with_less_memory(self, compute: Callable[[], Result]) -> Result:
         """What `compute` gives. If the device is full, it is tried again with less in memory.
 
         A failed try leaves incomplete gradients, so all gradients of the model are deleted before the
@@ -49,20 +49,20 @@ class StepMemory:
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
-                said = str(error).strip().partition("\n")[0]
+                message = str(error).strip().partition("\n")[0]
             # outside the handler, because the error there keeps all tensors of the failed try in memory
-            self._use_less(said)
+            self._use_less(message)
 
-    def _use_less(self, said: str) -> None:
+    def _use_less(self, message: str) -> None:
         if self.keeps_graphs:
             self.keeps_graphs = False
-            log.info("memory is full: switching to the gradient cache (%s)", said)
+            log.info("memory is full: switching to the gradient cache (%s)", message)
         elif not self._model.recompute_layers:
             self._model.recompute_layers = True
-            log.info("memory is full: switching to activation checkpointing (%s)", said)
+            log.info("memory is full: switching to activation checkpointing (%s)", message)
         else:
             raise ValueError(
-                f"rows_per_chunk: expected a chunk of which one layer fits into memory, got: {said}. "
+                f"rows_per_chunk: expected a chunk of which one layer fits into memory, got: {message}. "
                 "Lower it, or run no other job on this device."
             )
         for weight in self._model.parameters():

@@ -194,7 +194,7 @@ def _backward(
                 sums += losses.detach()
             return sums.tolist()
 
-        sums = processes.sum_floats(memory.fitting(backward_pass))
+        sums = processes.sum_floats(memory.retried_with_less_memory(backward_pass))
         totals = dict(zip(weights, sums, strict=True))
         return {"loss": sum(totals.values()), **unweighted(totals)}
 

@@ -100,7 +100,7 @@ class Group:
         Args:
             rows: of the texts, int [text].
             step: whose dropout it is.
-            numbers: of the number of all chunks, which of them to make.
+            numbers: from the number of chunks, the numbers of those to make.
         """
         starts, lengths = row_windows(self.shards, rows, max_tokens=self.max_tokens - len(self.prompt))
         ids, whole = pack_texts(self.shards, starts, lengths, self.tokenizer, prompt=self.prompt)

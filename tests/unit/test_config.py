@@ -620,7 +620,7 @@ def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path,
     paper = validated(merged(written, yaml.safe_load((root / "configs/paper.yaml").read_text())))
     assert paper.encode.separator == "always"
     assert paper.models["cocondenser"].span_tokens[1] == 128 - 2
-    assert paper.models["cocondenser"].home("msmarco") == "msmarco-documents"
+    assert paper.models["cocondenser"].corpus_for("msmarco") == "msmarco-documents"
     recipe = paper.recipes["marco"]
     assert num_warmup_steps(150_000, warmup_ratio=recipe.warmup_ratio) == 0
     assert recipe.negatives.depth == 200 and recipe.depth.train - 200 >= 7  # positives of a query
@@ -649,9 +649,9 @@ def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path,
     assert plain(recipe.lengths) == {"query": 256, "passage": 256} and recipe.negatives.without_answers
     for name in ("nq", "tqa"):
         assert datasets[name].name == name and datasets[name].recipe == "dpr"
-        assert config.models["cocondenser"].home(name) == "wikipedia"  # pre-trained once for both
+        assert config.models["cocondenser"].corpus_for(name) == "wikipedia"  # pre-trained once for both
         assert config.datasets[name].metrics().measures == ["hits@5", "hits@20", "hits@100"]
-    assert config.models["cocondenser"].home("msmarco_doc") == "msmarco-documents"
+    assert config.models["cocondenser"].corpus_for("msmarco_doc") == "msmarco-documents"
     assert datasets["msmarco-documents"].train_split is datasets["msmarco-documents"].eval_split is None
     assert "MRR@100" in config.datasets["msmarco_doc"].metrics().measures
 

@@ -68,5 +68,5 @@ def test_a_job_of_sentences_sees_its_recipe_and_its_size(config: Config) -> None
 def test_systems_are_for_queries_or_for_sentences(
     config: Config, system: str, dataset: str, does: bool
 ) -> None:
-    assert config.systems[system].fits(config.datasets[dataset]) is does
+    assert config.systems[system].supports_task_of(config.datasets[dataset]) is does
     assert config.systems[system].ranks is (system == "bm25")

@@ -106,19 +106,21 @@ def test_a_model_leads_to_the_checkpoint_it_starts_from_and_to_its_corpus() -> N
     assert [one.key for one in CONFIG.models["cocondenser"].chain] == ["cocondenser", "condenser", "backbone"]
     assert CONFIG.models["own"].chain == [CONFIG.models["own"]]
     assert CONFIG.models["cocondenser"].root == CONFIG.models["backbone"].root == CONFIG.models["backbone"]
-    assert CONFIG.models["condenser"].home("mine") == "wiki"  # the same for every data set
-    assert CONFIG.models["cocondenser"].home("mine") == "mine"
+    assert CONFIG.models["condenser"].corpus_for("mine") == "wiki"  # the same for every data set
+    assert CONFIG.models["cocondenser"].corpus_for("mine") == "mine"
     assert CONFIG.checkpoints == ["backbone", "own"]
 
 
 def test_models_of_a_data_set_lie_under_the_documents_that_it_names() -> None:
     documents = {"datasets": {"mine": {"documents": "wiki"}}}
     config = with_overlay(documents)
-    assert config.models["cocondenser"].home("mine") == config.models["own"].home("mine") == "wiki"
-    assert config.models["cocondenser"].home("wiki") == "wiki"  # as the documents' own jobs see it
-    assert config.models["cocondenser"].home("graded") == "graded"
+    assert (
+        config.models["cocondenser"].corpus_for("mine") == config.models["own"].corpus_for("mine") == "wiki"
+    )
+    assert config.models["cocondenser"].corpus_for("wiki") == "wiki"  # as the documents' own jobs see it
+    assert config.models["cocondenser"].corpus_for("graded") == "graded"
     passages = with_overlay(documents, {"models": {"cocondenser": {"corpus": "mine"}}})
-    assert passages.models["cocondenser"].home("mine") == "mine"
+    assert passages.models["cocondenser"].corpus_for("mine") == "mine"
     assert settings(config, dataset="mine")["dataset"] == settings(CONFIG, dataset="mine")["dataset"]
 
 

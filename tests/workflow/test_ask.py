@@ -139,7 +139,7 @@ def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
 @pytest.mark.parametrize(
     ("system", "damaged", "said"),
     [
-        ("cocondenser-round1", "systems/{}/model/model.safetensors", "model.safetensors: its bytes are not"),
+        ("cocondenser-round1", "systems/{}/model/model.safetensors", "model.safetensors: it was changed after"),
         (
             "cocondenser-round1",
             "systems/{}/model.manifest.json",
@@ -150,12 +150,12 @@ def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
             "systems/{}/embeddings/collection.1-of-2.manifest.json",
             "expected the manifest",
         ),
-        ("cocondenser-round1", "data/doc_ids.txt", "doc_ids.txt: its bytes are not"),
-        ("cocondenser-round1", "data/collection.jsonl", "collection.jsonl: its bytes are not"),
+        ("cocondenser-round1", "data/doc_ids.txt", "doc_ids.txt: it was changed after"),
+        ("cocondenser-round1", "data/collection.jsonl", "collection.jsonl: it was changed after"),
         (
             "cocondenser-round1",
             "systems/{}/embeddings/collection.1-of-2.npy",
-            "1-of-2.npy: its bytes are not",
+            "1-of-2.npy: it was changed after",
         ),
         ("bm25", "bm25/index.manifest.json", "expected the manifest of a finished result"),
     ],

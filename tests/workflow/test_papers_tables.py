@@ -146,7 +146,7 @@ def test_no_table_with_published_figures_is_forgotten_above(papers: Config) -> N
 def test_no_model_of_condensers_table_5_is_trained_on_ms_marco(papers: Config) -> None:
     """Condenser, section 4.4."""
     read = {
-        model.home("msmarco")
+        model.corpus_for("msmarco")
         for row in shown.table_rows(papers, "msmarco", "low_data")
         if hasattr(papers.systems[row["system"]], "initial")
         for model in papers.systems[row["system"]].start_model.chain[:-1]

@@ -37,8 +37,8 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
+    BadRow,
     Row,
-    Unfit,
     answers_of,
     csv_columns,
     json_array,
@@ -304,7 +304,7 @@ def _read_questions(
 ) -> None:
     """Add the questions of a JSON file, and the judgements that they hold, to the lists."""
     for row in _questions(path, split, files, only_first=only_first):
-        if isinstance(row.record, Unfit):
+        if isinstance(row.record, BadRow):
             queries.append(Row(row.file, row.line, row.record))
             continue
         query, relevant = row.record
@@ -319,11 +319,11 @@ def _questions(
     """The questions of a file with the passages that are judged relevant; those without any are counted."""
     for number, line, element in _elements(path, split, files.tally(path)):
         try:
-            if isinstance(element, Unfit):
+            if isinstance(element, BadRow):
                 raise element
             query = _question(_query_id(split, number), element, has_answers=path.suffix != _LINES)
             relevant = _passage_ids(element, "positive_ctxs")
-        except Unfit as unfit:
+        except BadRow as unfit:
             yield Row(str(path), line, unfit)
             continue
         if relevant:
@@ -337,7 +337,7 @@ def _elements(
 ) -> Iterator[tuple[int, int | str, Any]]:
     """Number, line and value of each element of a JSON file, or of a file with one a line.
 
-    A line that is no element gives an `Unfit`. `tally` counts blank lines and the like.
+    A line that is no element gives an `BadRow`. `tally` counts blank lines and the like.
     """
     total = OFFICIAL_ROWS.get(path.name)
     if path.suffix == _LINES:
@@ -365,7 +365,7 @@ def _split_of(path: Path) -> str:
 
 def _question(query_id: str, element: Any, *, has_answers: bool) -> Query:
     if not isinstance(element, dict):
-        raise Unfit("a JSON object", preview(element), "Is it a file of questions of DPR's?")
+        raise BadRow("a JSON object", preview(element), "Is it a file of questions of DPR's?")
     answers = answers_of(element.get("answers", None if has_answers else []))
     return Query(query_id, text_field(element, "question", absent=None), _distinct(answers))
 
@@ -374,7 +374,7 @@ def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
     """The ids of the passages of a list, each once."""
     passages = element.get(key)
     if not isinstance(passages, list):
-        raise Unfit(f'a list in "{key}"', preview(passages), "Is it a file of questions of DPR's?")
+        raise BadRow(f'a list in "{key}"', preview(passages), "Is it a file of questions of DPR's?")
     ids = []
     for passage in passages:
         fields = passage if isinstance(passage, dict) else {}
@@ -382,7 +382,7 @@ def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
         if type(doc_id) is int:
             doc_id = str(doc_id)
         if not isinstance(doc_id, str) or not doc_id:
-            raise Unfit(
+            raise BadRow(
                 f'passages with one of {", ".join(_ID_KEYS)} in "{key}"',
                 preview(passage),
                 "Give the id of the passage in the file of passages.",
@@ -404,7 +404,7 @@ def _asked(split: str) -> Any:
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             answers = None
         if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-            raise Unfit(
+            raise BadRow(
                 "a list of answers as Python writes it", preview(written), "For instance ['Paris', 'Rome']."
             )
         return Query(_query_id(split, number), question, _distinct(answers))

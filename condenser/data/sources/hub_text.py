@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, json_object, preview
+from condenser.data.parsing import BadRow, Row, json_object, preview
 from condenser.data.records import Passage
 from condenser.nouns import Texts
 from condenser.program import check_proxies
@@ -123,7 +123,7 @@ def part_passages(
             try:
                 text = _text(row.record, column)
                 title = _title(row.record) if per_passage == 1 else ""
-            except Unfit as unfit:
+            except BadRow as unfit:
                 yield Row(row.file, row.line, unfit)
             else:
                 texts.append(text)
@@ -144,20 +144,20 @@ def part_passages(
         )
 
 
-def _text(record: dict[str, Any] | Unfit, column: str) -> str:
-    if isinstance(record, Unfit):
+def _text(record: dict[str, Any] | BadRow, column: str) -> str:
+    if isinstance(record, BadRow):
         raise record
     if column not in record:
-        raise Unfit(f"a column {preview(column)}", f"only {preview(sorted(record))}", "Set `column`.")
+        raise BadRow(f"a column {preview(column)}", f"only {preview(sorted(record))}", "Set `column`.")
     if not isinstance(record[column], str):
-        raise Unfit("a text", preview(record[column]), "Repair the row.")
+        raise BadRow("a text", preview(record[column]), "Repair the row.")
     return record[column]
 
 
-def _title(record: dict[str, Any] | Unfit) -> str:
-    title = None if isinstance(record, Unfit) else record.get("title")
+def _title(record: dict[str, Any] | BadRow) -> str:
+    title = None if isinstance(record, BadRow) else record.get("title")
     if title is not None and not isinstance(title, str):
-        raise Unfit("a title that is text", preview(title), "Write it as text.")
+        raise BadRow("a title that is text", preview(title), "Write it as text.")
     return title or ""
 
 

@@ -21,8 +21,8 @@ from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
+    BadRow,
     Row,
-    Unfit,
     preview,
     tab_columns,
     trec_qrel,
@@ -224,7 +224,7 @@ class _Titles:
             self._files.tally(self._path)["rows"] += 1
             try:
                 self._note(line, begin)
-            except Unfit as unfit:
+            except BadRow as unfit:
                 self._files.reject("titles", str(self._path), number, unfit)
         self._used = np.zeros(len(self._begins), dtype=bool)
         self._file = self._path.open("rb")
@@ -248,7 +248,7 @@ class _Titles:
             more = max(number + 1 - len(self._begins), len(self._begins))
             self._begins = np.concatenate([self._begins, np.full(more, -1, dtype=np.int64)])
         if self._begins[number] >= 0:
-            raise Unfit("one title a passage", f"a second for {number}", "Fetch the archive again.")
+            raise BadRow("one title a passage", f"a second for {number}", "Fetch the archive again.")
         self._begins[number] = begin
 
     def of(self, doc_id: str) -> str:
@@ -271,17 +271,17 @@ class _Titles:
         for number, begin, line in self._lines():
             try:
                 doc_id, _ = _title(line)
-            except Unfit:
+            except BadRow:
                 continue  # rejected before
             if self._begins[doc_id] == begin and not self._used[doc_id]:
-                unfit = Unfit("the id of a passage of para.txt", str(doc_id), "Fetch the archive again.")
+                unfit = BadRow("the id of a passage of para.txt", str(doc_id), "Fetch the archive again.")
                 self._files.reject("titles", str(self._path), number, unfit)
 
 
 def _title(line: bytes) -> tuple[int, str]:
     doc_id, title = tab_columns(line.rstrip(b"\r\n"), names=("id", "title"))
     if not _is_number(doc_id):
-        raise Unfit("a passage number", preview(doc_id), "Fetch the archive again.")
+        raise BadRow("a passage number", preview(doc_id), "Fetch the archive again.")
     return int(doc_id), title.strip()
 
 

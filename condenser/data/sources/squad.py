@@ -22,7 +22,7 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import BYTE_ORDER_MARK, Row, Unfit, check_text, json_object, preview, text_field
+from condenser.data.parsing import BYTE_ORDER_MARK, BadRow, Row, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import plain_or_packed
 from condenser.nouns import PartlyJudgedTexts
@@ -147,20 +147,20 @@ def _articles(file: Path) -> list[Any]:
     try:
         articles = json_object(content).get("data")
         if not isinstance(articles, list):
-            raise Unfit('a list in "data"', preview(articles), "Is it SQuAD's JSON?")
-    except Unfit as unfit:
+            raise BadRow('a list in "data"', preview(articles), "Is it SQuAD's JSON?")
+    except BadRow as unfit:
         expected = unfit.expected.replace("one JSON object", "SQuAD's JSON, one object")
         raise ValueError(f"{file}: expected {expected}, got {unfit.got}. Is it SQuAD's file?") from None
     return articles
 
 
 def _read_article(file: Path, name: str, number: int, article: Any, split: str, rows: _ReadRows) -> None:
-    """Add what an article holds; what does not fit is there as `Unfit`, to be refused or counted."""
+    """Add what an article holds; what does not fit is there as `BadRow`, to be refused or counted."""
     place = f"data[{number}]"
     try:
         title = text_field(_object(article), "title", absent=None).replace("_", " ")
         paragraphs = _list(article, "paragraphs")
-    except Unfit as unfit:
+    except BadRow as unfit:
         rows.passages.append(Row(f"{file} paragraphs", place, unfit))
         return
     for index, paragraph in enumerate(paragraphs):
@@ -169,7 +169,7 @@ def _read_article(file: Path, name: str, number: int, article: Any, split: str, 
             passage = Passage(doc_id, title, text_field(_object(paragraph), "context", absent=None))
             check_text("passage text", passage.text)  # the title is that of the whole article
             questions = _list(paragraph, "qas")
-        except Unfit as unfit:
+        except BadRow as unfit:
             rows.passages.append(Row(f"{file} paragraphs", of_paragraph, unfit))
             continue
         rows.passages.append(Row(f"{file} paragraphs", of_paragraph, passage))
@@ -183,8 +183,8 @@ def _read_article(file: Path, name: str, number: int, article: Any, split: str, 
 def _queries(file: Path, of_paragraph: str, questions: list[Any]) -> Iterator[Row[Query]]:
     for index, question in enumerate(questions):
         try:
-            record: Query | Unfit = _query(question)
-        except Unfit as unfit:
+            record: Query | BadRow = _query(question)
+        except BadRow as unfit:
             record = unfit
         yield Row(f"{file} questions", f"{of_paragraph}.qas[{index}]", record)
 
@@ -193,18 +193,18 @@ def _query(question: Any) -> Query:
     query_id = text_field(_object(question), "id", absent=None)
     answers = [text_field(_object(answer), "text", absent=None) for answer in _list(question, "answers")]
     if not answers:
-        raise Unfit("an answer", "none", "Take SQuAD 1.1: questions of 2.0 may have no answer.")
+        raise BadRow("an answer", "none", "Take SQuAD 1.1: questions of 2.0 may have no answer.")
     return Query(query_id, text_field(question, "question", absent=None), tuple(dict.fromkeys(answers)))
 
 
 def _object(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise Unfit("a JSON object", preview(value), "Is it SQuAD's JSON?")
+        raise BadRow("a JSON object", preview(value), "Is it SQuAD's JSON?")
     return value
 
 
 def _list(record: dict[str, Any], key: str) -> list[Any]:
     value = record.get(key)
     if not isinstance(value, list):
-        raise Unfit(f'a list in "{key}"', preview(value), "Is it SQuAD's JSON?")
+        raise BadRow(f'a list in "{key}"', preview(value), "Is it SQuAD's JSON?")
     return value

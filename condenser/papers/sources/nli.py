@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, headed_rows, preview, tab_cells
+from condenser.data.parsing import BadRow, Row, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.nouns import Sentences
 
@@ -49,7 +49,7 @@ def _rows_of(path: Path, files: CanonicalFiles, split: str) -> Iterator[Row[Item
     with open_gzip(path) as stream:
         needed = ("split", "sentence1", "sentence2", "label")
         for row in headed_rows(str(path), files.lines(path, stream), tab_cells, _pair, needed=needed):
-            if isinstance(row.record, Unfit):
+            if isinstance(row.record, BadRow):
                 yield Row(row.file, row.line, row.record)
             elif row.record[0] != split:
                 files.tally(path).update(rows=1, of_other_splits=1)
@@ -59,6 +59,6 @@ def _rows_of(path: Path, files: CanonicalFiles, split: str) -> Iterator[Row[Item
 
 def _pair(cells: Mapping[str, str]) -> tuple[str, Item]:
     if cells["label"] not in LABELS:
-        raise Unfit(f"a label ({', '.join(LABELS)})", preview(cells["label"]), "Remove the row.")
+        raise BadRow(f"a label ({', '.join(LABELS)})", preview(cells["label"]), "Remove the row.")
     label = float(LABELS.index(cells["label"]))
     return cells["split"], Item("", (cells["sentence1"], cells["sentence2"]), label)

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
+from condenser.data.parsing import BadRow, Row, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import plain_or_packed
 from condenser.nouns import Sentences
@@ -94,25 +94,25 @@ def _official_rows(
     """The rows with their splits; one whose split is not readable counts as the first split's."""
     known = tuple(splits)
 
-    def parse(cells: Mapping[str, str]) -> tuple[str, Item | Unfit]:
+    def parse(cells: Mapping[str, str]) -> tuple[str, Item | BadRow]:
         if cells["split"] not in known:
-            raise Unfit(f"a split ({', '.join(known)})", preview(cells["split"]), "Fetch the file again.")
+            raise BadRow(f"a split ({', '.join(known)})", preview(cells["split"]), "Fetch the file again.")
         try:
             return cells["split"], _pair(cells["sentence1"], cells["sentence2"], cells["score"])
-        except Unfit as unfit:
+        except BadRow as unfit:
             return cells["split"], unfit
 
     needed = ("split", "score", "sentence1", "sentence2")
     with open_gzip(path) as stream:
         for row in headed_rows(str(path), files.lines(path, stream), tab_cells, parse, needed=needed):
-            split, record = (known[0], row.record) if isinstance(row.record, Unfit) else row.record
+            split, record = (known[0], row.record) if isinstance(row.record, BadRow) else row.record
             yield split, Row(row.file, row.line, record)
 
 
 def _csv_pair(line: bytes) -> Item:
     cells = csv_cells(line)
     if len(cells) != 3:
-        raise Unfit(
+        raise BadRow(
             "3 cells (sentence1, sentence2, score)",
             f"{len(cells)} in {preview(line.decode(errors='replace'))}",
             "Put sentences with commas in quotes.",
@@ -126,5 +126,5 @@ def _pair(first: str, second: str, score: str) -> Item:
     except ValueError:
         number = math.nan
     if not 0 <= number <= HIGHEST_SCORE:
-        raise Unfit(f"a score from 0 to {HIGHEST_SCORE:g}", preview(score), "Is it the column of the score?")
+        raise BadRow(f"a score from 0 to {HIGHEST_SCORE:g}", preview(score), "Is it the column of the score?")
     return Item("", (first, second), number)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from condenser.data.extracted import (
-    Unmade,
+    NoQuery,
     count_words,
     keywords_of,
     sentences_of,
@@ -53,7 +53,7 @@ def test_a_title_is_a_query_and_passages_without_words_in_it_are_counted(collect
         **{"passages": 4, "passages_of_part": 4, "titles": 2, "repeated": 0, "without_title": 2},
         "queries": {"set": 2},
     }
-    with pytest.raises(Unmade, match="without_title"):
+    with pytest.raises(NoQuery, match="without_title"):
         titles_of(PASSAGES[3])
 
 
@@ -107,7 +107,7 @@ def test_a_sentence_is_one_of_several_and_of_the_length_asked_for(collection: Pa
     assert [sentence.strip() for sentence in fitting] == ["A cat sleeps all day.", "It hunts mice at night."]
     drawn = {made(collection, ["sentences"], seed=seed)[0]["p1"] for seed in range(9)}
     assert drawn == {"A cat sleeps all day.", "It hunts mice at night."}
-    with pytest.raises(Unmade, match="without_sentence_of_this_length"):
+    with pytest.raises(NoQuery, match="without_sentence_of_this_length"):
         sentences_of(PASSAGES[0], words=[8, 9])
 
 
@@ -129,7 +129,7 @@ def test_keywords_have_the_highest_weight_of_bm25(collection: Path) -> None:
         for count, keywords in enumerate(keywords_of(passage, words, count=[1, 2]), start=1):
             assert set(keywords.split()) == set(sorted(weights, key=lambda word: -weights[word])[:count])
     assert keywords_of(PASSAGES[3], words, count=[2, 2]) == ["mice hunts"]  # in the text's order
-    with pytest.raises(Unmade, match="without_keywords"):
+    with pytest.raises(NoQuery, match="without_keywords"):
         keywords_of(PASSAGES[2], words, count=[9, 9])
 
 

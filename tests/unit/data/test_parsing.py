@@ -17,7 +17,7 @@ from condenser.data import parsing
 from condenser.data.parsing import (
     MAX_ID_BYTES,
     MAX_PASSAGE_CHARACTERS,
-    Unfit,
+    BadRow,
     are_titled,
     check_id,
     check_passage,
@@ -57,7 +57,7 @@ def test_the_limit_of_a_line_is_exact_whatever_ends_it(end):
     lines, _ = lines_of(b"x" * 10 + end, limit=10)
     assert lines == [(1, b"x" * 10)]
     (number, unfit), *rest = lines_of(b"x" * 11 + end + b"", limit=10)[0]
-    assert (number, isinstance(unfit, Unfit), rest) == (1, True, [])
+    assert (number, isinstance(unfit, BadRow), rest) == (1, True, [])
 
 
 def test_the_line_after_one_that_is_too_long_is_read_with_its_number():
@@ -69,9 +69,9 @@ def test_the_line_after_one_that_is_too_long_is_read_with_its_number():
 def test_a_line_with_many_carriage_returns_around_the_limit_is_too_long_and_whole():
     lines, tally = lines_of(b"d1\tabcde\r\r\r\r\rxyz\tq\nd2\tok\n", limit=8)
     assert [number for number, _ in lines] == [1, 2]
-    assert isinstance(lines[0][1], Unfit) and lines[1][1] == b"d2\tok"
+    assert isinstance(lines[0][1], BadRow) and lines[1][1] == b"d2\tok"
     lines, tally = lines_of(b"\r" * 50 + b"\nd2\tok\n", limit=8)
-    assert [number for number, _ in lines] == [1, 2] and isinstance(lines[0][1], Unfit)
+    assert [number for number, _ in lines] == [1, 2] and isinstance(lines[0][1], BadRow)
     assert tally == Counter()
 
 
@@ -90,11 +90,11 @@ def test_lines_are_those_of_a_plain_split_whatever_the_limit(lines, limit, is_en
         elif line.strip():
             expected[number] = line
     came, _ = lines_of(data, limit=limit)
-    assert {number: None if isinstance(line, Unfit) else line for number, line in came} == expected
+    assert {number: None if isinstance(line, BadRow) else line for number, line in came} == expected
 
 
 def message_of(function, *arguments, **keywords) -> str:
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(BadRow) as caught:
         function(*arguments, **keywords)
     message = str(caught.value.at("file.tsv", 7))
     assert message.startswith("file.tsv:7: expected ")
@@ -184,7 +184,7 @@ def parsed(lines: list[bytes]) -> list[Passage | str]:
     for line in lines:
         try:
             came.append(parse(line))
-        except Unfit as unfit:
+        except BadRow as unfit:
             came.append(unfit.expected)
     return came
 
@@ -330,6 +330,6 @@ def test_columns_may_be_quoted_as_in_csv(line, columns):
     ],
 )
 def test_a_quotation_mark_reaches_no_other_line(line, message):
-    with pytest.raises(Unfit) as caught:
+    with pytest.raises(BadRow) as caught:
         csv_columns(line, names=("id", "text", "title"))
     assert re.search(message, caught.value.expected)

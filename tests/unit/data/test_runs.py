@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from condenser.data import records
-from condenser.data.parsing import Unfit, check_id
+from condenser.data.parsing import BadRow, check_id
 from condenser.data.records import ScoredDoc, hits_by_query, read_run, write_run
 
 
 def is_id(text: str) -> bool:
     try:
         check_id("id", text)
-    except Unfit:
+    except BadRow:
         return False
     return True
 

@@ -118,5 +118,5 @@ def test_a_flipped_bit_is_seen_when_a_system_is_opened(tmp_path: Path, name: str
     files = {"index": [str(tmp_path / "index")], "embeddings": [str(tmp_path / "embeddings.npy")]}
     asked = known(tmp_path / "data", both=entry(files=files, variants={"seed42": {"reasons": []}}))
     (tmp_path / name).write_bytes(b"bytec")
-    with pytest.raises(NotReady, match=f"{name}: its bytes are not those that its rule wrote"):
+    with pytest.raises(NotReady, match=f"{name}: it was changed after its rule wrote it"):
         LiveSystem(asked.asked("mine", "both"))

@@ -26,7 +26,7 @@ IN, OUT = "results/d/data/in.txt", "results/d/bm25/index/out.bin"
 OPTIONS = {"results": "results", "current": "current.json", "dataset": None, "against": None}
 
 AGAIN = "was made again, with other bytes"
-OTHER_BYTES = "damaged: its bytes are not those that its rule wrote"
+OTHER_BYTES = "damaged: it was changed after its rule wrote it"
 BELOW = {TABLE: f"stale: made from {OUT}, which is stale"}  # what follows for the table from a stale index
 
 
@@ -391,7 +391,7 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
     assert said_by_verify(capsys, is_bad=False) == ["3 artefacts checked, 0 findings", digest]
     (results / "d" / "table2.tsv").write_bytes(b"other")
     assert said_by_verify(capsys, is_bad=True) == [
-        "damaged: results/d/table2.tsv: its bytes are not those that its rule wrote",
+        "damaged: results/d/table2.tsv: it was changed after its rule wrote it",
         "3 artefacts checked, 1 findings",
         digest,  # of the manifests: the damage is said above
     ]

@@ -127,7 +127,7 @@ def test_a_search_goes_on_until_there_are_enough_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One document has so many of the best passages that the first search finds no other one."""
-    monkeypatch.setattr(documents_module, "MORE", 2)
+    monkeypatch.setattr(documents_module, "OVERSAMPLING", 2)
     ids = [f"long#{number}" for number in range(1, 101)] + ["a#1", "b#1", "c#1"]
     passages = np.array([[9.0]] * 100 + [[1.0], [3.0], [2.0]], np.float32)
     (hits,) = searched(tmp_path, np.ones((1, 1), np.float32), passages, ids, depth=3, bounds=[])

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import zscore
 
 from condenser.data.records import Query, ScoredDoc, write_queries, write_run
-from condenser.evaluate.gate import values_of_runs
+from condenser.evaluate.choice import values_of_runs
 from condenser.retrieve.votes import voted_items
 
 Scores = Mapping[str, Mapping[str, float]]

@@ -21,7 +21,7 @@ def test_gradients_of_a_failed_try_are_deleted_before_the_next() -> None:
             raise torch.OutOfMemoryError("full")
         return "done"
 
-    assert StepMemory(model, keeps_graphs=True).fitting(add_twice) == "done"
+    assert StepMemory(model, keeps_graphs=True).retried_with_less_memory(add_twice) == "done"
     assert tries == [False, False, True]
     assert weight.grad is not None and bool((weight.grad == 1).all())
 
@@ -46,4 +46,4 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
     with pytest.raises(RuntimeError, match="cannot be multiplied"):
-        StepMemory(small_condenser(), keeps_graphs=True).fitting(fail)
+        StepMemory(small_condenser(), keeps_graphs=True).retried_with_less_memory(fail)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Unfit, decode, preview, whole_grade
+from condenser.data.parsing import BadRow, decode, preview, whole_grade
 from condenser.data.records import Passage, Qrel, Query
 from condenser.nouns import JudgedTexts
 
@@ -59,5 +59,5 @@ def _cells(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     cells = next(csv.reader([decode(line)]))
     if len(cells) != len(names):
         advice = "Export it with commas, one row a line."
-        raise Unfit(f"{len(names)} cells ({', '.join(names)})", f"{len(cells)} in {preview(line)}", advice)
+        raise BadRow(f"{len(names)} cells ({', '.join(names)})", f"{len(cells)} in {preview(line)}", advice)
     return cells

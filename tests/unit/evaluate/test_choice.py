@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import norm
 
 from condenser.data.records import Query, ScoredDoc, write_queries, write_run
+from condenser.evaluate.choice import ALL, Decision, decide, evidence, known_items, picture, values_of_runs
 from condenser.evaluate.figures._drawing import svg
-from condenser.evaluate.gate import ALL, Decision, decide, evidence, known_items, picture, values_of_runs
 
 SIGNIFICANCE: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "permutations": 2000, "seed": 1}
 
