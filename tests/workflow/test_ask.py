@@ -139,7 +139,7 @@ def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
 @pytest.mark.parametrize(
     ("system", "damaged", "said"),
     [
-        ("cocondenser-round1", "systems/{}/model/model.safetensors", "model.safetensors: it was changed after"),
+        ("cocondenser-round1", "systems/{}/model/model.safetensors", "model.safetensors: it was changed"),
         (
             "cocondenser-round1",
             "systems/{}/model.manifest.json",
