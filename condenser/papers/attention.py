@@ -24,6 +24,7 @@ from condenser.model.devices import Compute
 from condenser.model.encoder import Encoder
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
+from condenser.progress import track
 from condenser.retrieve.inference import TextReader, outputs_of
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ def write_attention_entropies(
     names = [doc_ids[row] for row in rows]
     entropies = outputs_of(
         *(
-            reader.batches(rows),
+            track(reader.batches(rows), "attention", total=None, unit="batches"),
             Compute(device, "fp32"),
             partial(cls_attention_entropies, retriever.backbone),
         ),
