@@ -38,16 +38,17 @@ import measuring
 import numpy as np
 import steps
 import torch
-from measuring import peak_bytes, write_tsv
-from operations import TRAINING_PASSES, Operations, product_rate
+from measuring import peak_bytes, product_rate, write_tsv
 from sentence_transformers import SentenceTransformer
 
 from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.encoders import read_encoder_config
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
 from condenser.retrieve.device_search import top_passages_on
 from condenser.retrieve.exact import top_passages
 
 SEED = 42
+TRAINING_PASSES = 3  # a forward pass, and a backward pass of twice its products
 COLUMNS = (
     "what", "setting", "precision", "seconds", "items_per_s", "tokens_per_s", "tflops", "share_of_peak",
     "memory_gb", "note",
@@ -154,7 +155,8 @@ class Bench:
             settings["train"] |= TINY_RECIPE | {"negatives": negatives}
             settings["encode"] |= {"batch_tokens": 512, "block_rows": 20}
         steps.write_inputs(folder, config, settings, counts)
-        shape = steps.shape_of(folder, {})
+        read = read_encoder_config(folder / "backbone")
+        weights = read.hidden_size * (4 * read.hidden_size + 2 * read.intermediate_size)
         cases = [("condenser", {"rows_per_chunk": rows}) for rows in self.sizes["chunks"]]
         cases += [("cocondenser", {"gradient_cache": "always"}), ("train", {}), ("encode", {})]
         machine = {"device": self.place.type, "precision": self.precision, "threads": self.threads}
@@ -166,7 +168,7 @@ class Bench:
             except steps.DoesNotFit as error:
                 rates = {"note": str(error)}
             else:
-                self.note_job(job, rates, shape)
+                self.note_job(job, rates, num_layers=read.num_hidden_layers, layer_weights=weights)
             setting = chosen["batch_tokens" if job == "encode" else "rows_per_chunk"]
             self.add(what=job, setting=setting, precision=self.precision, **rates)
         lengths = np.diff(TokenShards([folder / "encode.0-of-1"]).row_starts)[: self.sizes["texts"]]
@@ -230,16 +232,16 @@ class Bench:
                 seconds=seconds, items_per_s=num_queries / seconds, tflops=tflops, note=note, **more,
             )  # fmt: skip
 
-    def note_job(self, job: str, rates: dict[str, float], shape: Operations) -> None:
-        """Keep what a job says of its units of work."""
-        of_token = 1 / (rates["tokens_per_s"] * shape.layer_weights)
+    def note_job(self, job: str, rates: dict[str, float], *, num_layers: int, layer_weights: int) -> None:
+        """Keep what a job says of its units of work, for an encoder of so many layers and weights in each."""
+        of_token = 1e6 / (rates["tokens_per_s"] * num_layers * layer_weights)
         if job == "encode":
             self.note("*", "passed", of_token)
             return
         # of the job that computes fastest: the others wait for the processor
         self.note("*", "trained", 2e-6 * TRAINING_PASSES / rates["tflops"])
         if job == "train":  # a chunk of queries, and one of passages
-            self.note("*", "launch", rates["seconds"] / (TRAINING_PASSES * shape.num_layers * 2))
+            self.note("*", "launch", rates["seconds"] / (TRAINING_PASSES * num_layers * 2))
         else:
             self.note("pretrain", "trained", of_token)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cProfile
+import math
 import multiprocessing
 import os
 import re
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -145,6 +147,57 @@ class Operators:
         }
         seconds["outside of operators"] = whole - sum(seconds.values())
         self.said = shares(seconds, whole)
+
+
+class Flops:
+    """The operations between `start` and `stop`, as PyTorch counts them: of matrix products alone.
+
+    A product of [a, b] by [b, c] has 2 a b c. While they are counted, attention is computed by products.
+    """
+
+    def __init__(self) -> None:
+        self.counted = 0
+        self._context = ExitStack()
+
+    def start(self) -> None:
+        import torch
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        from torch.utils.flop_counter import FlopCounterMode
+
+        onednn = {torch.ops.mkldnn._linear_pointwise: _products_of_linear}  # which PyTorch does not count
+        self._context.enter_context(sdpa_kernel(SDPBackend.MATH))
+        self._counter = self._context.enter_context(FlopCounterMode(display=False, custom_mapping=onednn))
+
+    def stop(self) -> None:
+        self._context.close()
+        self.counted = self._counter.get_total_flops()
+
+
+def _products_of_linear(states: Sequence[int], weights: Sequence[int], *_: object, **__: object) -> int:
+    """Operations of a linear layer: states [row, dim] and weights [out, dim], by their shapes."""
+    return 2 * math.prod(states) * weights[0]
+
+
+def product_rate(device: torch.device, precision: str, clock: Callable[[], float]) -> float:
+    """Operations a second of a large matrix product: the peak, the best of repeated runs.
+
+    Args:
+        clock: seconds.
+    """
+    import torch
+
+    size = {"cpu": 1024, "cuda": 8192}[device.type]
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    times: list[float] = []
+    until = time.perf_counter() + 1.5  # long enough that a busy machine has a quiet moment
+    while len(times) < 3 or time.perf_counter() < until:
+        began = clock()
+        torch.mm(left, right)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(clock() - began)
+    return 2 * size**3 / min(times)
 
 
 def functions(work: Callable[[], object]) -> str:

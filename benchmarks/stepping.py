@@ -10,10 +10,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, Form, Operators, best_size, lines, load_config, seconds_of
-from operations import product_rate
+from measuring import ROOT, Flops, Form, Operators, best_size, lines, load_config, product_rate, seconds_of
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
-from steps import TEXTS, Update, as_read, flops_of, run_updates, settings_of, shape_of, write_random_texts
+from steps import TEXTS, Update, as_read, run_updates, settings_of, write_random_texts
 
 from condenser.model.pretraining import Condenser
 from condenser.train.loop import StepRecord, training_machine
@@ -54,8 +53,8 @@ def lines_of_steps(
         AssertionError: a peer does not compute our losses, vectors and gradients.
     """
     sizes = ROWS_PER_CHUNK[form.long]
-    folder = write_step_inputs(form, job, collection, num_rows=4 * (count + 2) * settings["batch_size"])
-    shape, head = shape_of(folder, settings), settings.get("new_head") or settings
+    folder = write_step_inputs(form, job, collection, num_rows=4 * (count + 3) * settings["batch_size"])
+    head = settings.get("new_head") or settings
     width = as_read(settings).longest_row[1] + 2
     model = Condenser.load(
         folder / "backbone", num_head_layers=head["num_head_layers"], skip_from=head["skip_from"],
@@ -66,7 +65,7 @@ def lines_of_steps(
         place, precision = machine.processes.device, machine.precision
 
         def timed(rows: int, count: int, **more: Any) -> list[Update]:
-            more |= {"shape": shape, "seed": 0, "clock": form.clock}
+            more |= {"seed": 0, "clock": form.clock}
             return run_updates(
                 job, folder, {**settings, "rows_per_chunk": rows}, machine, count=count, **more
             )[1:]
@@ -95,8 +94,8 @@ def lines_of_steps(
                     took = seconds_of(partial(step, peer.rows_per_chunk), clock=form.clock)
                     seconds.setdefault(f"{name}, chunks of {peer.rows_per_chunk}", []).append(took)
 
-        profile = Operators()
-        updates = timed(best, count + 1, between=peer_steps, profile=profile)
+        profile, flops = Operators(), Flops()
+        updates = timed(best, count + 1, between=peer_steps, extras=[profile, flops])
         peak = product_rate(place, precision, form.clock)
     tokens = median(update.tokens for update in updates)
     rates = {name: tokens / median(each) for name, each in seconds.items()}
@@ -107,7 +106,7 @@ def lines_of_steps(
     return lines(
         what, "tokens/s", tokens / median(seconds_of_updates(updates)), rates,
         goals={name: goal for name in rates if name.startswith(CAREFUL)},
-        limit=tokens * peak / median(flops_of(update, shape, settings) for update in updates),
+        limit=tokens * peak / flops.counted,
         profile=profile.said, note=f"{texts}, {precision}, ours in chunks of {best}",
     )  # fmt: skip
 

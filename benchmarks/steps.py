@@ -12,7 +12,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,7 @@ from typing import Any, NamedTuple
 import jobs
 import numpy as np
 import torch
-from measuring import Operators, peak_bytes
-from operations import TRAINING_PASSES, Chunk
-from operations import Operations as Shape
-from plain import rows_of
+from measuring import Flops, Operators, peak_bytes
 from torch import nn
 
 from condenser import kinds
@@ -32,20 +29,17 @@ from condenser.blocks import FineTuning
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, packed_counts
-from condenser.encoders import read_encoder_config
 from condenser.files import save_npy
 from condenser.model.backbone import new_backbone
 from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
-from condenser.model.text_vector import read_text_vector
 from condenser.nouns import Config
 from condenser.settings import partly, plain
 from condenser.shards import shard_files
 from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import retriever_training
 from condenser.train.loop import Machine, Run, StepRecord, train_to_folder, training_machine
-from condenser.train.masked_texts import MaskedRows
 from condenser.train.pretrain import pretraining
 
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
@@ -110,18 +104,8 @@ def as_read(settings: Mapping[str, Any]) -> Any:
     return partly(block, {"drop_last": False, "updates": None, **settings})
 
 
-def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
-    """The backbone's dimensions, with the head that a job gives it."""
-    backbone, head = folder / "backbone", settings.get("new_head") or settings
-    read = read_encoder_config(backbone)
-    return Shape(
-        read.num_hidden_layers, read.hidden_size, read.intermediate_size, read.num_attention_heads,
-        read.vocab_size, head.get("num_head_layers", 0), read_text_vector(backbone).pooling,
-    )  # fmt: skip
-
-
 def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts: Mapping[str, int]) -> None:
-    """Write a backbone, and random tokens that last for `counts` batches of each job.
+    """Write a backbone, and random tokens that last for `counts` batches of each job, and one more.
 
     The backbone has the shape of the checkpoint below the first model of `asked`, of BERT-base where its
     entry has none. Texts are as `TEXTS` has them. Queries, examples and ids go with the tokens of `train`.
@@ -133,10 +117,10 @@ def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts:
     new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config.seed)
     for job, settings in asked.items():
         home = config.models[job].corpus_for("msmarco") if job in config.models else "msmarco"
-        num_rows = _rows_needed(job, settings, counts[job])
+        num_rows = _rows_needed(job, settings, counts[job] + 1)
         write_random_texts(folder, job, TEXTS[config.datasets[home].source], num_rows, random)
         if job == "train":
-            num_queries, sample = counts[job] * settings["batch_size"], settings["negatives"]["sample"]
+            num_queries, sample = (counts[job] + 1) * settings["batch_size"], settings["negatives"]["sample"]
             write_random_tokens(folder, "queries.train", TEXTS["queries"], num_queries, random)
             write_queries(folder / "queries.jsonl", (Query(str(row), "") for row in range(num_queries)))
             drawn = (random.choice(num_rows, size=1 + sample, replace=False) for _ in range(num_queries))
@@ -188,7 +172,6 @@ class Update(NamedTuple):
     ended: float
     items: int
     tokens: int
-    chunks: list[Chunk]
     began: float  # NaN for the first update
 
 
@@ -208,25 +191,22 @@ def run_updates(
     *,
     count: int,
     seed: int,
-    shape: Shape,
     between: Callable[[StepRecord], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-    profile: Operators | None = None,
+    extras: Sequence[Operators | Flops] = (),
 ) -> list[Update]:
     """The first `count` updates of a job, or blocks of an encoding.
 
     Args:
         between: called after each update of a training; no update's time.
         clock: seconds.
-        profile: told of one more update, which is not among those that are returned.
+        extras: each is told of one more update of a training, which is not among those that are returned.
 
     Raises:
-        DoesNotFit: the job needs more memory than there is, or than the settings' memory_gb.
+        DoesNotFit: the job needs more memory than there is.
         ValueError: too few texts are long enough for so many updates.
     """
-    if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
-        _refuse_large_graphs(settings, shape)
-    watch = _Watch(count, settings.get("block_rows", 0), between, clock, profile)
+    watch = _Watch(count, settings.get("block_rows", 0), between, clock, extras)
     try:
         with _less_memory_refused():
             _run(job, folder, settings, machine, watch, seed=seed)
@@ -241,16 +221,14 @@ def _run(
     job: str, folder: Path, settings: Mapping[str, Any], machine: Machine, watch: _Watch, *, seed: int
 ) -> None:
     """Call the job on the files of `write_inputs`; only this function knows how."""
-    backbone, tokens, work = folder / "backbone", folder / f"{job}.0-of-1", folder / "work"
     if job == "encode":
-        compute = Compute(machine.processes.device, machine.precision)
-        sizes = {name: settings[name] for name in ("batch_tokens", "block_rows")}
         hook = nn.modules.module.register_module_forward_pre_hook(watch.on_forward)
         try:
-            jobs.encode(backbone, tokens, compute, max_tokens=settings["lengths"]["passage"], **sizes)
+            _encode(folder, settings, machine)
         finally:
             hook.remove()
         return
+    backbone, tokens, work = folder / "backbone", folder / f"{job}.0-of-1", folder / "work"
     doc_ids = folder / f"{job}.doc_ids.txt"
     run = Run(
         # an epoch has at least as many updates as are measured
@@ -267,6 +245,14 @@ def _run(
     train_to_folder(trainable, run, work / "model")
 
 
+def _encode(folder: Path, settings: Mapping[str, Any], machine: Machine) -> int:
+    """Encode the files of `write_inputs`; gives the number of rows."""
+    compute = Compute(machine.processes.device, machine.precision)
+    sizes = {name: settings[name] for name in ("batch_tokens", "block_rows")}
+    backbone, tokens = folder / "backbone", folder / "encode.0-of-1"
+    return len(jobs.encode(backbone, tokens, compute, max_tokens=settings["lengths"]["passage"], **sizes))
+
+
 @dataclass
 class _Watch:
     """Collects `count` updates without changing them, then ends the job by raising `_Enough`."""
@@ -275,34 +261,29 @@ class _Watch:
     block_rows: int
     between: Callable[[StepRecord], None] | None
     clock: Callable[[], float]
-    profile: Operators | None
+    extras: Sequence[Operators | Flops]
     updates: list[Update] = field(default_factory=list)
     began: float = math.nan
     passes: list[Rows] = field(default_factory=list)  # of the current block
+    num_extras: int = 0  # that have been told of an update
 
-    def _note(self, items: int, tokens: int, chunks: list[Chunk], record: StepRecord | None = None) -> None:
-        if self.profile and len(self.updates) == self.count:
-            self.profile.stop()
-            raise _Enough
-        self.updates.append(Update(self.clock(), items, tokens, chunks, self.began))
-        if record is not None and self.between is not None:
-            self.between(record)
+    def _note(self, items: int, tokens: int, record: StepRecord | None = None) -> None:
         if len(self.updates) == self.count:
-            if not self.profile:
+            self.extras[self.num_extras].stop()
+            self.num_extras += 1
+        else:
+            self.updates.append(Update(self.clock(), items, tokens, self.began))
+            if record is not None and self.between is not None:
+                self.between(record)
+        if len(self.updates) == self.count:
+            if self.num_extras == len(self.extras):
                 raise _Enough
-            self.profile.start()
+            self.extras[self.num_extras].start()
         self.began = self.clock()
 
     def on_step(self, record: StepRecord) -> None:
         """Note an update, as the hook of a training."""
-        chunks = [
-            _size(
-                rows_of(part.inputs),
-                len(part.inputs.masked.tokens) if isinstance(part.inputs, MaskedRows) else 0,
-            )
-            for part in record.batch.content.chunks
-        ]
-        self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
+        self._note(record.batch.num_items, record.batch.num_tokens, record)
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Note the blocks of an encoding, as PyTorch's hook before every forward pass of a module.
@@ -313,14 +294,8 @@ class _Watch:
             if sum(len(rows.lengths) for rows in self.passes) == self.block_rows:
                 done, self.passes = self.passes, []
                 num_tokens = sum(rows.layout.num_tokens for rows in done)
-                self._note(self.block_rows, num_tokens, [_size(rows) for rows in done])
+                self._note(self.block_rows, num_tokens)
             self.passes.append(inputs[0])
-
-
-def _size(rows: Rows, num_masked: int = 0) -> Chunk:
-    widths = [(group.num_rows, group.width) for group in rows.layout.groups]
-    places, squares = (float(sum(num * width**power for num, width in widths)) for power in (1, 2))
-    return Chunk(len(rows.lengths), len(rows.ids), places, squares, num_masked)
 
 
 @contextmanager
@@ -339,26 +314,12 @@ def _less_memory_refused() -> Iterator[None]:
         log.removeFilter(refuse)
 
 
-def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
-    """Refuse a training without the gradient cache if the graphs of a batch may need more than memory_gb.
-
-    A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
-    of two texts an item.
-    """
-    _, tokens = as_read(settings).longest_row
-    num_rows, width = 2 * settings["batch_size"], tokens + 2
-    num_tokens = num_rows * width
-    num_masked = num_tokens * settings.get("mask_probability", 0.0)
-    longest = Chunk(num_rows, num_tokens, num_tokens, num_tokens * width, num_masked)
-    needed_gb = 4e-9 * shape.graph_numbers([longest])
-    if needed_gb > settings["memory_gb"]:
-        raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")
-
-
 def measure(
     job: str, folder: Path, settings: Mapping[str, Any], machine: dict[str, Any], *, count: int, peak: float
 ) -> dict[str, float]:
     """The rates of an update of a job (of a block of an encoding), without the first two of `count`.
+
+    Operations are those of one more update, of an encoding those of all rows.
 
     Args:
         machine: device, precision and threads.
@@ -367,31 +328,23 @@ def measure(
     Raises:
         DoesNotFit: the memory is too small.
     """
-    shape = shape_of(folder, settings)
+    flops, updates_counted = Flops(), 1.0
     with training_machine(**machine) as found:
-        updates = run_updates(job, folder, settings, found, count=count, seed=0, shape=shape)
+        extras = [] if job == "encode" else [flops]
+        updates = run_updates(job, folder, settings, found, count=count, seed=0, extras=extras)
         memory = peak_bytes(found.processes.device)
+        if job == "encode":  # PyTorch cannot begin to count in its inference mode
+            flops.start()
+            updates_counted = _encode(folder, settings, found) / settings["block_rows"]
+            flops.stop()
     seconds = float(np.median(np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]))
-    updates = updates[LEFT_OUT:]
-    items, tokens, flops = (
+    rate, updates = flops.counted / updates_counted / seconds, updates[LEFT_OUT:]
+    items, tokens = (
         sum(numbers) / len(updates) / seconds
-        for numbers in zip(*((u.items, u.tokens, flops_of(u, shape, settings)) for u in updates), strict=True)
+        for numbers in zip(*((update.items, update.tokens) for update in updates), strict=True)
     )
     return {
-        "seconds": seconds, "items_per_s": items, "tokens_per_s": tokens, "tflops": flops / 1e12,
-        "share_of_peak": flops / peak, "memory_gb": memory / 1e9,
+        "seconds": seconds, "items_per_s": items, "tokens_per_s": tokens,
+        "tflops": rate / 1e12, "share_of_peak": rate / peak,
+        "memory_gb": memory / 1e9,
     }  # fmt: skip
-
-
-def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float:
-    """Operations of an update; NaN for a masked language model without a Condenser head."""
-    forward = encoder = sum(map(shape.encoder_flops, update.chunks))
-    if "batch_tokens" in settings:
-        return encoder
-    if shape.num_head_layers:
-        late = settings["late_mlm_weight"] > 0
-        forward = sum(shape.condenser_flops(chunk, use_late_mlm=late) for chunk in update.chunks)
-    elif any(chunk.masked for chunk in update.chunks):
-        return math.nan
-    is_cached = settings.get("gradient_cache") == "always"
-    return TRAINING_PASSES * forward + is_cached * encoder

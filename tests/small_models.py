@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -144,8 +143,3 @@ def full_rows(ids: Tensor, token_types: Tensor | None = None) -> Rows:
 def chosen(rows: Rows, places: Tensor, *, width: int) -> Chosen:
     """The tokens at these places, counted through rows of one width."""
     return rows.chosen(*np.divmod(places.numpy(), width))
-
-
-OPERATORS = {  # that PyTorch's counter of operations does not know: states [row, dim], weights [out, dim]
-    torch.ops.mkldnn._linear_pointwise: lambda states, weights, *_, out_shape: 2 * prod(states) * weights[0]
-}

@@ -7,7 +7,7 @@ from typing import Any
 
 from measuring import Form, in_new_process, line, peak_bytes
 from stepping import lines_of_steps, step_settings, write_step_inputs
-from steps import run_updates, shape_of
+from steps import run_updates
 
 from condenser.train.loop import training_machine
 
@@ -39,6 +39,5 @@ def peak_mb_of_steps(folder: Path, settings: dict[str, Any], *, device: str, thr
     """
     steps = MOST_SPANS // (2 * settings["batch_size"])
     with training_machine(device=device, precision="auto", threads=threads) as machine:
-        shape = shape_of(folder, settings)
-        run_updates("cocondenser", folder, settings, machine, count=steps, seed=0, shape=shape)
+        run_updates("cocondenser", folder, settings, machine, count=steps, seed=0)
         return peak_bytes(machine.processes.device) / 1e6

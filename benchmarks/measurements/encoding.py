@@ -12,10 +12,8 @@ from typing import Any
 import jobs
 import numpy as np
 import torch
-from measuring import Form, Operators, best_size, in_turn, lines, seconds_of
-from operations import DTYPES, inference_batches, product_rate
+from measuring import Flops, Form, Operators, best_size, in_turn, lines, product_rate, seconds_of
 from sentence_transformers import SentenceTransformer
-from steps import shape_of
 from torch import nn
 
 from condenser.data.records import Passage, read_passages, write_passages
@@ -25,6 +23,7 @@ from condenser.model.operations import linear
 from condenser.model.retriever import Retriever
 
 BATCH_TOKENS, BLOCK_ROWS, LENGTH = 16384, 1024, 128
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
@@ -60,10 +59,11 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         works[name] = lambda name=name, encode=encode, best=best: vectors.update({name: encode(texts, best)})
     seconds = in_turn(works, repeats=form.size(2, 3), clock=form.clock)
     loading = seconds_of(lambda: (Tokenizer(model), Retriever.load(model, dropout=None)), clock=form.clock)
-    profile = Operators()
-    profile.start()
-    works["ours"]()
-    profile.stop()
+    profile, flops = Operators(), Flops()
+    for told in (profile, flops):
+        told.start()
+        works["ours"]()
+        told.stop()
     for name, found in vectors.items():
         cosines = (found * vectors["ours"]).sum(axis=1)
         assert cosines.mean() > 0.999, f"{name}: not the same vectors, cosine {cosines.mean():.4f}"
@@ -72,17 +72,11 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
     torch.set_num_threads(form.threads)
     peak = product_rate(place, precision, form.clock)
     peak = max(peak, _onednn_rate(form, precision)) if on_cpu else peak
-    blocks = np.split(lengths, range(BLOCK_ROWS, len(lengths), BLOCK_ROWS))
-    shape, batches = (
-        shape_of(form.work, {}),
-        partial(inference_batches, batch_tokens=BATCH_TOKENS, on_cpu=on_cpu),
-    )
-    flops = sum(shape.encoder_flops(batch) for block in blocks for batch in batches(block))
     ours = len(texts) / (seconds.pop("ours") - loading)
     peers = {name: len(texts) / each for name, each in seconds.items()}
     return lines(
         f"encoding passages, {precision}", "passages/s", ours, peers, goals=dict.fromkeys(peers, 1.2),
-        limit=len(texts) * peak / flops, profile=profile.said,
+        limit=len(texts) * peak / flops.counted, profile=profile.said,
         note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
     )  # fmt: skip
 

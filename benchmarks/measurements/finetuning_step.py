@@ -14,7 +14,7 @@ import torch
 from measuring import Form, Operators, lines, load_config, seconds_of
 from plain import PlainRetriever, PlainStep, check_retriever, padded_texts
 from stepping import seconds_of_updates
-from steps import run_updates, settings_of, shape_of
+from steps import run_updates, settings_of
 
 from condenser.data.records import (
     TrainExample,
@@ -68,8 +68,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
 
             updates = run_updates(
                 "train", form.work, settings, machine, count=count, seed=len(tokens),
-                shape=shape_of(form.work, settings), between=peer_steps, clock=form.clock,
-                profile=profile if turn == 2 else None,
+                between=peer_steps, clock=form.clock, extras=[profile] if turn == 2 else [],
             )[LEFT_OUT:]  # fmt: skip
             of_peers[THEIRS] = _theirs(form, *texts, machine, count=count)
             times["ours"] += seconds_of_updates(updates)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import faiss
 import numpy as np
 import torch
-from measuring import Form, functions, in_new_process, in_turn, line, lines
-from operations import product_rate
-from search_scale import measure_search, search, write_vectors
+from measuring import Form, functions, in_new_process, in_turn, line, lines, product_rate, resident_bytes
 
 from condenser.files import load_npy
+from condenser.retrieve.search import search_shard
+
+MB = 1e6
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
@@ -54,3 +58,43 @@ def measure(form: Form) -> list[dict[str, Any]]:
             note="resident, of a process that only searches",
         ),
     ]  # fmt: skip
+
+
+def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> Path:
+    """Write random normal numbers, float32 [row, dim]."""
+    np.save(file, np.random.default_rng(seed).standard_normal((rows, dim), dtype=np.float32))
+    return file
+
+
+def search(
+    passages: Path, queries: Path, *, depth: int, block_rows: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best rows of each query, and their scores."""
+    with TemporaryDirectory(dir=passages.parent) as work:
+        rows, scores = Path(work, "rows.npy"), Path(work, "scores.npy")
+        search_shard(
+            passages, queries, rows, scores, first_row=0, depth=depth, block_rows=block_rows, threads=threads,
+            work_folder=Path(work, "work"),
+        )  # fmt: skip
+        return np.array(load_npy(rows)), np.array(load_npy(scores))
+
+
+def measure_search(folder: Path, *, depth: int, block_rows: int, threads: int) -> dict[str, float]:
+    """Search `passages.npy` with `queries.npy`; gives MB of this process.
+
+    `before_mb` was resident before, `peak_mb` is the most at any time; `anonymous_mb` is the most that was no
+    page of a file, as seen every 20 ms.
+    """
+    before, anonymous, done = resident_bytes("VmRSS") / MB, [0.0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.02):
+            anonymous.append(resident_bytes("RssAnon") / MB)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    files = folder / "passages.npy", folder / "queries.npy"
+    search(*files, depth=depth, block_rows=block_rows, threads=threads)
+    done.set()
+    watcher.join()
+    return {"before_mb": before, "peak_mb": resident_bytes("VmHWM") / MB, "anonymous_mb": max(anonymous)}
