@@ -42,15 +42,15 @@ class Compute(Block):
 
 
 class Safety(Block):
-    checkpoint_every_s: Whole
-    checkpoints_kept: Count
+    checkpoint_every_s: Whole  # seconds between the checkpoints of a training
+    checkpoints_kept: Count  # of a training that goes on
     bad_loss_patience: Whole
 
 
 class Downloads(Block):
     mirror: HomePath | None
-    retries: Whole
-    timeout_s: Positive
+    retries: Whole  # of a download that failed
+    timeout_s: Positive  # seconds without an answer, after which it has failed
 
 
 class AutoLengths(Block):
@@ -63,8 +63,8 @@ class AutoLengths(Block):
 class Depth(Block):
     """Hits a query, by what the run is for."""
 
-    train: Count
-    eval: Count
+    train: Count  # hits of a train query, which negatives are drawn from
+    eval: Count  # hits of a query that is measured
 
 
 class Denoise(Block):
@@ -74,8 +74,8 @@ class Denoise(Block):
     between them neither.
     """
 
-    negative_below: Share
-    positive_above: Share | None
+    negative_below: Share  # a hit of a lower probability is a negative
+    positive_above: Share | None  # a hit of a higher one is a further positive; null: none is
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Denoise:
@@ -118,9 +118,9 @@ class FineTuning(Optimiser):
 class HeldOut(Block):
     """Train queries that no training sees: a share of them, at most `most`, and none below `least`."""
 
-    share: Annotated[float, Field(gt=0.0, lt=1.0)]
-    least: Count
-    most: Count
+    share: Annotated[float, Field(gt=0.0, lt=1.0)]  # of the train queries
+    least: Count  # with fewer none are held out
+    most: Count  # of them
 
     @model_validator(mode="after")
     def _bounds_in_order(self) -> HeldOut:
@@ -138,15 +138,18 @@ class Validation(Block):
     than `standard_errors`.
     """
 
-    negatives: Count
+    negatives: Count  # of each file of examples, which a held-out query ranks
+    # replace a trained model that is not better than its start, or keep it
     keep: Literal["better", "trained"]
+    # of the weights of the start, in the mean that replaces it
     initial_share: Annotated[float, Field(gt=0.0, lt=1.0)]
-    standard_errors: NotNegative
+    standard_errors: NotNegative  # by so many worse, the start replaces the mean
 
 
 class SizedEpochs(Block):
     """The train sizes that `epochs_by_size` names have epochs of their own, without bounds of updates."""
 
+    # epochs of single train sizes, without bounds of updates
     epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
 
 
@@ -171,7 +174,7 @@ class SentenceRecipe(Optimiser, SizedEpochs):
     Of several `similarities` a measure takes the one that is best for it.
     """
 
-    max_tokens: Annotated[int, Field(ge=3, le=512)]
+    max_tokens: Annotated[int, Field(ge=3, le=512)]  # of a sentence, special ones included
     margin: Positive | None = None  # of triplets
     products: bool = False  # of pairs with a class: whether these are told by u * v, too
     bias_correction: bool = True  # of AdamW
@@ -208,10 +211,11 @@ class Extracted(Block):
     `passages` serves. `seed` is the configuration's by default.
     """
 
+    # what a query is made of, the first that a passage has
     views: Annotated[list[Literal["titles", "sentences", "keywords"]], Field(min_length=1)]
-    passages: Part
-    count: Count
-    seed: Whole | None = None
+    passages: Part  # between which shares of the collection passages serve
+    count: Count  # queries at most
+    seed: Whole | None = None  # null: the configuration's
 
 
 class Extraction(Block):
@@ -227,9 +231,9 @@ class TermWeights(Optimiser):
     An item is a passage that is relevant to a train query.
     """
 
-    initial: Name
-    max_tokens: Annotated[int, Field(ge=3, le=512)]
-    rows_per_chunk: Count
+    initial: Name  # the model that it starts from
+    max_tokens: Annotated[int, Field(ge=3, le=512)]  # of a passage
+    rows_per_chunk: Count  # passages computed at a time
 
 
 class Generated(Block):
@@ -239,12 +243,12 @@ class Generated(Block):
     of greedy decoding.
     """
 
-    model: HomePath
+    model: HomePath  # a folder that transformers' AutoModelForSeq2SeqLM loads
     prefix: str = ""  # stands before each text
     samples: Count  # generated texts of each text
     top_k: Count | None = None  # tokens that each next one is drawn from
     max_tokens: Annotated[int, Field(ge=2, le=LARGEST)]  # of a generated text
-    max_input_tokens: Annotated[int, Field(ge=3, le=LARGEST)]
+    max_input_tokens: Annotated[int, Field(ge=3, le=LARGEST)]  # of a text that it reads
     rows_per_chunk: Count  # texts that are generated at a time
 
     @model_validator(mode="after")
@@ -264,12 +268,13 @@ class Expansion(Block):
     of files, `trained` makes one for the passages of any data set, and `generated` for passages and queries.
     """
 
+    # a file for the passages of a data set (`msmarco`) or for a set of its queries (`nq/test`)
     files: Annotated[dict[str, HomePath], Field(min_length=1)] | None = None
-    by: Literal["row", "id"] | None = None
+    by: Literal["row", "id"] | None = None  # the lines of a file are in row order, or have ids
     field: str = "contents"  # of JSON lines; Anserini's name
-    weights: Positive | None = None
-    trained: TermWeights | None = None
-    generated: Generated | None = None
+    weights: Positive | None = None  # a term stands as often as this times its weight says
+    trained: TermWeights | None = None  # weights of terms are learnt from train queries
+    generated: Generated | None = None  # texts are generated by a sequence-to-sequence model
 
     @model_validator(mode="after")
     def _has_one_origin(self) -> Expansion:
@@ -352,19 +357,22 @@ class Table(Block):
     where a paper has another than elsewhere. `by_dataset` replaces keys for single data sets.
     """
 
-    rows: Annotated[Names, Field(min_length=1)]
+    rows: Annotated[Names, Field(min_length=1)]  # systems
     measures: Annotated[list[str], Field(min_length=1), EachOnce]
+    # data sets and evaluation sets whose columns may be missing
     optional: Annotated[list[Name], Field(default_factory=list)]
     published: Annotated[  # of several files the first with a figure
         list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
     ]
+    # a row for each size
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"]), EachOnce
     ]
     seeds: Seeds | None = None  # the configuration's seed
-    labels: Annotated[dict[Name, str], Field(default_factory=dict)]
+    labels: Annotated[dict[Name, str], Field(default_factory=dict)]  # names of systems in this table
     # the untouched starts of its rows, else its first row
     compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
+    # replaces keys for single data sets
     by_dataset: Annotated[dict[DatasetName, dict[str, Any]], Field(default_factory=dict)]
 
 

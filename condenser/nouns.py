@@ -91,6 +91,7 @@ class Texts(Noun):
     """Keys that `collect` does not use."""
 
     source: Name
+    # stop at a row that cannot be used, or leave it out and count it
     bad_rows: Literal["strict", "skip"] = "strict"
 
     # (texts without queries lack most of these keys, and a job has only those that it depends on)
@@ -238,8 +239,8 @@ class Texts(Noun):
 class EvalSplit(Block):
     """A further evaluation set of a data set; its keys replace those of the data set."""
 
-    measures: Annotated[list[str], Field(min_length=1)] | None = None
-    relevant_grade: Count | None = None
+    measures: Annotated[list[str], Field(min_length=1)] | None = None  # replace those of the data set
+    relevant_grade: Count | None = None  # replaces that of the data set
 
 
 def refuse_one_split(train: str | None, evaluation: str | None) -> None:
@@ -251,8 +252,8 @@ def refuse_one_split(train: str | None, evaluation: str | None) -> None:
 class Split(Block):
     """How long documents become passages: windows of so many `words`, each `stride` words after the other."""
 
-    words: Count
-    stride: Count
+    words: Count  # of a passage
+    stride: Count  # words from the beginning of a passage to that of the next one
 
     @model_validator(mode="after")
     def _covers_every_word(self) -> Split:
@@ -275,15 +276,15 @@ class PartlyJudgedTexts(Texts):
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
-    lengths: Lengths = Field(default_factory=Lengths)
+    lengths: Lengths = Field(default_factory=Lengths)  # tokens that are read, special ones included
     documents: DatasetName | None = None  # its own collection
-    train_split: Name | None = "train"
-    eval_split: Name | None = "dev"
-    measures: list[str] | None = None
-    relevant_grade: Count | None = None
-    other_eval_splits: dict[Name, EvalSplit] | None = None
-    queries: dict[Name, HomePath] | None = None
-    split: Split | None = None
+    train_split: Name | None = "train"  # the queries that are learnt from; null: none
+    eval_split: Name | None = "dev"  # the queries that are measured on; null: none
+    measures: list[str] | None = None  # replace `metrics.measures`
+    relevant_grade: Count | None = None  # replaces `metrics.relevant_grade`
+    other_eval_splits: dict[Name, EvalSplit] | None = None  # further sets of queries to measure on, by name
+    queries: dict[Name, HomePath] | None = None  # files of queries without judgements, by name
+    split: Split | None = None  # how documents become passages; null: they are passages
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:
@@ -307,8 +308,8 @@ class PartlyJudgedTexts(Texts):
 class JudgedTexts(PartlyJudgedTexts):
     """A data set with judged queries to train and to evaluate on."""
 
-    train_split: Name = "train"
-    eval_split: Name = "dev"
+    train_split: Name = "train"  # the queries that are learnt from
+    eval_split: Name = "dev"  # the queries that are measured on
 
 
 class Sentences(Texts):
@@ -316,9 +317,9 @@ class Sentences(Texts):
 
     recipe: Name | None = None  # one for sentences
     documents: DatasetName | None = None  # its own train sentences
-    train_split: Name = "train"
-    eval_split: Name | None = "test"
-    measures: list[str] | None = None
+    train_split: Name = "train"  # the sentences that are learnt from
+    eval_split: Name | None = "test"  # the sentences that are measured on; null: none
+    measures: list[str] | None = None  # replace `metrics.measures`
 
     @model_validator(mode="after")
     def _splits_differ(self) -> Sentences:
@@ -334,7 +335,9 @@ class Model(Noun):
     """
 
     objective: Name
+    # the data set that it is trained on; `collection`: the one that it is used for
     corpus: DatasetName = "collection"
+    # a whole number; `each`: pre-trained once for every seed of a table; null: the configuration's
     seed: Annotated[int | str | None, PlainValidator(seed_or_each)] = None
 
     @property
@@ -438,9 +441,9 @@ class Pretraining(Model, Optimiser):
     that were trained.
     """
 
-    initial: Name
+    initial: Name  # the model that the training starts from
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    rows_per_chunk: Count
+    rows_per_chunk: Count  # texts computed at a time
 
     @property
     def start(self) -> str:
@@ -486,8 +489,8 @@ class Figure(Noun):
 class FigureOfTable(Figure):
     """A figure of a `table`; `by_dataset` names another table for single data sets."""
 
-    table: Name
-    by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)
+    table: Name  # the table that is drawn
+    by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)  # another table for single data sets
 
     def table_of(self, dataset: str) -> str | None:
         return self.by_dataset.get(dataset, self.table)
@@ -511,8 +514,8 @@ class PseudoLabels(Block):
     positive of an extracted query is the passage that it was made from, and the other hits are negatives.
     """
 
-    teacher: Name
-    queries: Name
+    teacher: Name  # the cross-encoder that judges
+    queries: Name  # a set of queries without judgements
 
 
 class System(Noun):
@@ -531,7 +534,7 @@ class System(Noun):
     """Whether its model reads a query and a passage in one row."""
 
     kind: Name
-    label: str | None = None
+    label: str | None = None  # its name in tables; null: its key
 
     @property
     def ranks(self) -> bool:
@@ -773,9 +776,9 @@ class StartedSystem(System):
     `recipe` replaces keys of the data set's recipe. With `train: false` it is the model as it is.
     """
 
-    initial: Name
-    train: bool = True
-    recipe: dict[str, Any] = Field(default_factory=dict)
+    initial: Name  # the model, or the trained system, that it starts from
+    train: bool = True  # false: the model as it is
+    recipe: dict[str, Any] = Field(default_factory=dict)  # replaces keys of the data set's recipe
 
     @property
     def start(self) -> str | None:
@@ -793,6 +796,7 @@ class StartedSystem(System):
 class FineTunedSystem(StartedSystem):
     """One that is fine-tuned on examples with the `negatives` of other systems."""
 
+    # the systems whose hits are the negatives that it is fine-tuned on
     negatives: Names = Field(default_factory=list)
 
     @property

@@ -191,13 +191,13 @@ class Optimiser(Block):
     """
 
     batch_size: Count  # items an update, of all processes together
-    learning_rate: Positive
-    weight_decay: NotNegative
-    warmup_ratio: Share
+    learning_rate: Positive  # the highest, after the warm-up
+    weight_decay: NotNegative  # of AdamW
+    warmup_ratio: Share  # share of the updates in which the rate rises
     max_grad_norm: NotNegative  # 0: no clipping
     drop_last: bool = False  # leave out the last batch of an epoch where it is shorter
-    epochs: Epochs | None = None
-    updates: Updates = None
+    epochs: Epochs | None = None  # passes over the items; null where `updates` is a number
+    updates: Updates = None  # a number, or bounds such as {least: 16, most: 64} beside `epochs`
 
     @property
     def num_trainings(self) -> int:
@@ -241,5 +241,6 @@ class Lengths(Block):
     Where a recipe has null, the data set's number counts, and where that is null, too, `auto`.
     """
 
+    # whole number, `auto` by the texts, or null: that of the data set, else `auto`
     query: TokensOrAuto = None
-    passage: TokensOrAuto = None
+    passage: TokensOrAuto = None  # as query

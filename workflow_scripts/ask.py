@@ -61,17 +61,10 @@ def main() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 
     from condenser.files import sha256_file
-    from condenser.live.known import USUAL, Known
+    from condenser.live.known import DIGESTS, USUAL, Known
     from condenser.live.searchers import ORIGIN
     from condenser.live.systems import OpenSystems
-    from condenser.pipeline.remembered import Remembered, has_origin
-
-    remembered = Remembered(args.known.with_name("asked.digests.json"))
-
-    def digest(file: Path) -> str:
-        value: str = remembered.of(file, sha256_file)
-        remembered.write()
-        return value
+    from condenser.pipeline.remembered import has_origin, remembered_by
 
     def read_known(*, anew: bool) -> Known:
         """What can be asked; what is named must be known."""
@@ -89,7 +82,10 @@ def main() -> None:
             known.systems(dataset)
         return known
 
-    dataset, systems = args.dataset or DATASET, OpenSystems(digest)
+    dataset, systems = (
+        args.dataset or DATASET,
+        OpenSystems(remembered_by(args.known.with_name(DIGESTS), sha256_file)),
+    )
     origin, arguments = args.known.with_suffix(ORIGIN), [args.overlays, args.make_arguments]
     is_outdated = bool(args.refresh) and not (args.known.is_file() and has_origin(origin, arguments))
     try:

@@ -14,6 +14,9 @@ from condenser import kinds
 from condenser.commands import make_command, search_command
 from condenser.settings import Block
 
+DIGESTS = "asked.digests.json"
+"""The file beside what can be asked that has the digests of the files that were opened."""
+
 USUAL = "hybrid"
 """The system that is asked where none is named."""
 
@@ -132,18 +135,23 @@ class Known(Block):
     datasets: dict[str, KnownDataset]
     _written_ns: int = 0
     _given: dict[str, str] = {}  # noqa: RUF012 (pydantic copies it)
+    _root: Path = Path()
 
     @classmethod
-    def read(cls, file: Path, *, overlays: str = "", make_arguments: str = "") -> Known:
+    def read(
+        cls, file: Path, *, overlays: str = "", make_arguments: str = "", root: Path | None = None
+    ) -> Known:
         """What the workflow wrote to a file.
 
         Args:
             overlays: CONFIG of make, for the commands that are shown.
             make_arguments: its SNAKEMAKE_ARGS.
+            root: the folder of the workflow; None is the current one.
         """
         known = cls.model_validate_json(file.read_bytes())
         known._written_ns = file.stat().st_mtime_ns
         known._given = {"overlays": overlays, "arguments": make_arguments}
+        known._root = root or Path()
         return known
 
     def systems(self, dataset: str) -> dict[str, list[str]]:
@@ -205,9 +213,11 @@ class Known(Block):
         missing = KnownVariant(error="is not made yet.")  # as a part's may be
         of_variant = entry.variants.get(variant, missing)
         parts = [self._asked(dataset, *part) for part in of_variant.parts]
-        files = {name: list(map(Path, files)) for name, files in entry.files_of(variant).items()}
+        files = {
+            name: [self._root / file for file in files] for name, files in entry.files_of(variant).items()
+        }
         if of_variant.model:
-            files["model"] = [Path(of_variant.model)]
+            files["model"] = [self._root / of_variant.model]
         needed = (file for files in files.values() for file in files)
         is_newer = any(file.exists() and file.stat().st_mtime_ns > self._written_ns for file in needed)
         reasons = [] if is_newer else of_variant.reasons  # it was made again since
@@ -217,8 +227,8 @@ class Known(Block):
             variant,
             entry.kind,
             entry.label,
-            Path(texts.collection),
-            Path(texts.doc_ids),
+            self._root / texts.collection,
+            self._root / texts.doc_ids,
             files,
             entry.settings,
             list(dict.fromkeys([*reasons, *(reason for part in parts for reason in part.reasons)])),

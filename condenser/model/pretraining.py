@@ -148,14 +148,14 @@ class Condenser(nn.Module):
         cls,
         folder: str | Path,
         *,
-        num_head_layers: int,
-        skip_from: int | None,
-        use_late_mlm: bool,
-        missing_head: Literal["refuse", "random"],
-        seed: int,
-        dropout: float | int | None,
+        num_head_layers: int = 2,
+        skip_from: int | None = None,
+        use_late_mlm: bool = True,
+        missing_head: Literal["refuse", "random"] = "refuse",
+        seed: int = 0,
+        dropout: float | int | None = None,
     ) -> Condenser:
-        """Read a folder that `save` or the rule backbone wrote.
+        """Read a folder that `save` or the rule backbone wrote; by default with the head of the paper (§4.1).
 
         `missing_head` says what happens without a Condenser head: "refuse", or "random" for a new one
         drawn from `seed`. A new head damages a backbone that was trained with another head

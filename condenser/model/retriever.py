@@ -56,7 +56,7 @@ class Retriever(nn.Module):
         save_backbone(self.backbone, tokenizer_folder, folder, projection=self.projection)
 
     @classmethod
-    def load(cls, folder: str | Path, *, dropout: float | int | None) -> Retriever:
+    def load(cls, folder: str | Path, *, dropout: float | int | None = None) -> Retriever:
         """Read a Hugging Face folder; `dropout` replaces the folder's own probability, None keeps it."""
         backbone = load_backbone(folder, dropout=dropout)
         return cls(backbone, read_text_vector(folder), folder_projection(Path(folder)))

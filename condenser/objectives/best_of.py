@@ -26,8 +26,8 @@ class Settings(Model):
     in `measure` of less than `least_gain` in a set does not count.
     """
 
-    initial: Name
-    of: Annotated[list[Name], Field(min_length=2)]
+    initial: Name  # the first of the candidates as it is
+    of: Annotated[list[Name], Field(min_length=2)]  # the candidates: bi-encoders that are not fine-tuned
     queries: Annotated[list[Name], Field(min_length=1)]
     unjudged: list[Name]
     voters: Annotated[list[Name], Field(min_length=1)]

@@ -32,8 +32,8 @@ _OF_ONE_SOURCE = {key for keys in (*_NEEDS.values(), *_MAY_HAVE.values()) for ke
 class Prompts(Block):
     """What is put before each query and passage; null: what the checkpoint says."""
 
-    query: str | None = None
-    passage: str | None = None
+    query: str | None = None  # put before each query
+    passage: str | None = None  # put before each passage
 
 
 class Settings(Model):
@@ -50,22 +50,23 @@ class Settings(Model):
     (`condenser.model.text_vector`).
     """
 
-    source: Literal["embedded", "hub", "folder", "scratch", "system", "lstm"]
-    id: str | None = None
-    revision: str | None = None
-    path: HomePath | None = None
-    dataset: DatasetName | None = None
-    system: Name | None = None
-    variant: str | None = None
-    vocab_size: Annotated[int, Field(ge=64, le=LARGEST)] | None = None
-    hidden_size: Count | None = None
-    num_layers: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
-    num_heads: Count | None = None
-    intermediate_size: Count | None = None
-    max_positions: Count | None = None
+    source: Literal["embedded", "hub", "folder", "scratch", "system", "lstm"]  # where the weights come from
+    id: str | None = None  # of the hub
+    revision: str | None = None  # a commit of the hub; null: the newest one, which is recorded
+    path: HomePath | None = None  # a folder of Hugging Face; for lstm a file of word vectors
+    dataset: DatasetName | None = None  # of the trained system
+    system: Name | None = None  # whose encoder it takes
+    variant: str | None = None  # of that system; null: all train queries, the configuration's seed
+    vocab_size: Annotated[int, Field(ge=64, le=LARGEST)] | None = None  # of a new model
+    hidden_size: Count | None = None  # of a new model
+    num_layers: Annotated[int, Field(ge=2, le=LARGEST)] | None = None  # of a new model
+    num_heads: Count | None = None  # of a new model
+    intermediate_size: Count | None = None  # of a new model
+    max_positions: Count | None = None  # of a new model; tokens of its longest text
+    # which states make the vector of a text; null: as the folder says, else [CLS]
     pooling: Literal["cls", "mean", "max", "last", "weighted"] | None = None
-    normalised: bool | None = None
-    prompts: Prompts = Field(default_factory=Prompts)
+    normalised: bool | None = None  # whether vectors have length 1; null: as the folder says, else no
+    prompts: Prompts = Field(default_factory=Prompts)  # put before texts; null: as the folder says
 
     @property
     def is_of_system(self) -> bool:

@@ -24,8 +24,8 @@ class NewHead(Block):
     Without layers there is no head: the last layer alone predicts the masked words.
     """
 
-    skip_from: Whole | None = None
-    num_head_layers: Whole
+    skip_from: Whole | None = None  # the layer of the early states; null: half of the layers
+    num_head_layers: Whole  # 0: no head
 
 
 class Settings(Pretraining):
@@ -50,7 +50,7 @@ class Settings(Pretraining):
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
-    new_head: NewHead | None = None
+    new_head: NewHead | None = None  # a random head, where `initial` has none; null: the head of `initial`
 
     @model_validator(mode="after")
     def _spans_fit_and_something_is_learnt(self) -> Settings:

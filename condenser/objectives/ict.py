@@ -30,7 +30,7 @@ class Settings(Pretraining):
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
     gradient_cache: Literal["auto", "always", "never"]
-    memory_gb: Positive
+    memory_gb: Positive  # for graphs on a processor; see `gradient_cache`
 
     @property
     def longest_row(self) -> tuple[str, int]:

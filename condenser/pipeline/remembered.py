@@ -42,6 +42,18 @@ class Remembered:
             self._is_changed = False
 
 
+def remembered_by(place: Path, compute: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """`compute` of a file, whose results are kept in the JSON file `place` at once."""
+    remembered = Remembered(place)
+
+    def of(file: Path) -> Any:
+        value = remembered.of(file, compute)
+        remembered.write()
+        return value
+
+    return of
+
+
 def note_origin(place: Path, arguments: Any, files: Iterable[str]) -> None:
     """Note what a result was computed from: arguments, and files or folders, which need not exist."""
     write_json(place, {"arguments": arguments, "states": _states(files)})

@@ -28,10 +28,11 @@ class Distillation(Block):
     `initial_share` of the first weights.
     """
 
-    teacher: Name
-    queries: Name
-    own_passage: bool
-    temperature: Positive
+    teacher: Name  # any system, whose scores are learnt
+    queries: Name  # of `extracted`, of `queries` of a data set, or its train split
+    own_passage: bool  # keep the passage that a query was made from among its candidates
+    temperature: Positive  # of the teacher's standard scores
+    # the encoder that is written has this share of the first weights
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
@@ -44,8 +45,8 @@ class Settings(FineTunedSystem):
     trains.
     """
 
-    distillation: Distillation | None = None
-    pseudo_labels: PseudoLabels | None = None
+    distillation: Distillation | None = None  # learn the ranking of a teacher, without judgements
+    pseudo_labels: PseudoLabels | None = None  # learn also from queries that a cross-encoder judges
 
     @model_validator(mode="after")
     def _learns_from_one_thing(self) -> Settings:

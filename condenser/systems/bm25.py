@@ -28,11 +28,11 @@ class Settings(System):
     generated contexts.
     """
 
-    k1: NotNegative
-    b: Share
-    language: Language = "en"
-    expanded_passages: Name | None = None
-    expanded_queries: Name | None = None
+    k1: NotNegative  # saturation of term frequencies
+    b: Share  # normalisation by length
+    language: Language = "en"  # of stemmer and stop words
+    expanded_passages: Name | None = None  # an entry of `expansions`, indexed behind the passages
+    expanded_queries: Name | None = None  # an entry of `expansions`, asked behind the queries
 
     @field_validator("language")
     @classmethod

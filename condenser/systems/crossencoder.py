@@ -34,9 +34,10 @@ class Settings(FineTunedSystem):
     OF_RUNS = ("candidates", "depth")
     READS_PAIRS = True
 
-    pseudo_labels: PseudoLabels | None = None
-    candidates: Name
-    depth: Count
+    pseudo_labels: PseudoLabels | None = None  # learn also from queries that a cross-encoder judges
+    candidates: Name  # the system whose hits are reranked
+    depth: Count  # hits of a query that are reranked
+    # among the passages of a query, or of each pair alone
     loss: Literal["localised", "pointwise"] = "localised"
 
     @model_validator(mode="after")

@@ -43,10 +43,11 @@ class Settings(System):
     learnt from the first `most_queries` that teach something, and stay equal with fewer than `least_queries`.
     """
 
-    of: Annotated[Names, Field(min_length=2)]
-    method: Literal["convex", "mean", "rrf"]
+    of: Annotated[Names, Field(min_length=2)]  # the systems whose hits are fused
+    method: Literal["convex", "mean", "rrf"]  # weighted or plain mean of z-scores, or reciprocal ranks
+    # `equal`, `learnt` on held-out train queries, or a number for each system
     weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
-    depth: Count
+    depth: Count  # hits of each system that are fused
     k: Count = 60  # Cormack et al.
     least_queries: Annotated[int, Field(ge=10)] = 50  # ours (docs/log.md); two for each fold
     most_queries: Count = 10_000  # ours; in memory; a handful of weights needs no more

@@ -41,14 +41,16 @@ class Settings(FineTunedSystem):
 
     OF_RUNS = ("candidates", "depth")
 
+    # the systems whose hits are scored
     candidates: Annotated[Names, Field(min_length=1), BeforeValidator(_as_list)]
-    depth: Count
-    special_tokens: bool = True
-    punctuation: bool = True
+    depth: Count  # hits of each that are scored
+    special_tokens: bool = True  # whether [CLS], [SEP] and the prompt count
+    punctuation: bool = True  # whether signs of punctuation in passages count
+    # tokens that meet: all (ColBERT), equal ones (COIL), or [CLS] and the first ones (ME-BERT)
     match: Literal["all", "exact", "first"] = "all"
-    first_states: Count | None = None
-    train: bool = False
-    dim: Count | None = None
+    first_states: Count | None = None  # of a passage, for the match `first`
+    train: bool = False  # fine-tune the model for this match
+    dim: Count | None = None  # of a new projection of the states; null: none
 
     @model_validator(mode="after")
     def _first_states_are_counted(self) -> Settings:

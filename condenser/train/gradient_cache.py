@@ -11,13 +11,14 @@ Memory Limited Setup").
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from condenser.model.rows import copy_to
 from condenser.train.chunks import Chunk, Inputs
-from condenser.train.distributed import Processes
+from condenser.train.distributed import Processes, alone
 from condenser.train.memory import StepMemory
 
 
@@ -28,9 +29,9 @@ def contrastive_backward(
     *,
     num_rows: Mapping[str, int],
     dim: int,
-    memory: StepMemory,
-    processes: Processes,
-    scale: float,
+    memory: StepMemory | None = None,
+    processes: Processes | None = None,
+    scale: float = 1.0,
     encode_with_losses: Callable[[Chunk[Inputs]], tuple[Tensor, Mapping[str, Tensor]]] | None = None,
     loss_names: Sequence[str] = (),
     keep_graphs: bool = True,
@@ -52,7 +53,8 @@ def contrastive_backward(
         encode_with_losses: gives the same representations, with the same dropout, and the chunk's own
             losses under `loss_names`.
         dim: width of a representation, for a process without chunks.
-        memory: of the model. The model has no gradients before the call.
+        memory: of the model, which has no gradients before the call; None tries nothing a second time.
+        processes: those that compute the batch together; None is this one alone, on the processor.
         scale: losses are multiplied by it before the backward pass (fp16's loss scale); else 1.
 
     Returns:
@@ -68,16 +70,18 @@ def contrastive_backward(
         with torch.no_grad():
             return encode(chunk)
 
+    retried = memory.retried_with_less_memory if memory else _once
+    processes = processes or alone(torch.device("cpu"))
     kept: list[tuple[Tensor, Mapping[str, Tensor]]] = []
 
     def represent() -> list[Tensor]:
-        if not (keep_graphs and memory.keeps_graphs):
+        if not (keep_graphs and (memory is None or memory.keeps_graphs)):
             return [compute_alone(chunk) for chunk in chunks]
         pairs = [compute(chunk) for chunk in chunks]
         kept.extend(pairs)
         return [representations for representations, _ in pairs]
 
-    first_pass = memory.retried_with_less_memory(represent)
+    first_pass = retried(represent)
     whole = _gathered(chunks, first_pass, num_rows=num_rows, dim=dim, processes=processes)
     with torch.enable_grad():
         contrastive = loss(**whole)
@@ -104,9 +108,13 @@ def contrastive_backward(
                 sums[name] += value.detach()
         return sums
 
-    sums = memory.retried_with_less_memory(back)
+    sums = retried(back)
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
     return {"contrastive": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
+
+
+def _once(compute: Callable[[], Any]) -> Any:
+    return compute()
 
 
 def _gathered(

@@ -72,7 +72,7 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     folder = copied(golden, tmp_path / "moved")
     before = digests(folder)
     page = list(blocks(root / "docs" / "extending.md"))
-    assert {block.language for block in page} == {"yaml", "diff"}
+    assert {block.language for block in page} == {"yaml", "diff", "python"}  # the last in test_notebook.py
     examples = root / "docs" / "examples"
     linked = re.findall(r"\]\(examples/(\S+)\)", (root / "docs" / "extending.md").read_text())
     files = [file for file in examples.rglob("*") if file.suffix in (".py", ".smk", ".tsv")]

@@ -35,7 +35,7 @@ class Settings(PartlyJudgedTexts):
 
     MORE_SPLITS = True
 
-    path: HomePath
+    path: HomePath  # the folder of the files
 
     def local_files(self) -> list[Path]:
         """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""

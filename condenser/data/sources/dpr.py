@@ -117,12 +117,15 @@ class Settings(PartlyJudgedTexts):
 
     AFTER_COLLECTING = ("hard_negatives", "released")
 
-    name: Literal["nq", "tqa", "squad", "paq"]
-    train_split: Literal["train", "dev"] | None = "train"
+    name: Literal["nq", "tqa", "squad", "paq"]  # Natural Questions, TriviaQA, SQuAD or PAQ
+    train_split: Literal["train", "dev"] | None = "train"  # the questions that are learnt from; null: none
+    # the questions that are measured on; `dev-qa` are those of open-domain question answering
     eval_split: Literal["dev", "dev-qa", "test"] | None = "test"
-    positives: Literal["first", "all"] = "first"
-    hard_negatives: Name | None = None
+    positives: Literal["first", "all"] = "first"  # passages of a question that count as relevant
+    hard_negatives: Name | None = None  # the system whose negatives the files give; null: it makes its own
+    # systems that take DPR's released negatives for their own
     released: list[Name] = Field(default_factory=list)
+    # replace `metrics.measures`
     measures: list[str] | None = Field(default_factory=lambda: ["hits@5", "hits@20", "hits@100"])
 
     @model_validator(mode="after")

@@ -31,15 +31,15 @@ _STRINGS = ("string", "large_string", "string_view", "null")  # a null column ha
 class Part(Block):
     """One collection of texts on the hub, or a folder in its layout."""
 
-    id: HomePath
-    config: str | None = None
-    split: str = "train"
-    column: str = "text"
-    revision: str | None = None
-    rows_per_passage: Count = 1
-    whole_rows: bool = False
-    min_words: Count = 1
-    max_rows: Count | None = None
+    id: HomePath  # a data set of the hub, or a folder in its layout
+    config: str | None = None  # a part of the data set, as the hub names it
+    split: str = "train"  # as the hub names it
+    column: str = "text"  # of the texts
+    revision: str | None = None  # a commit; null: the newest one, which is recorded
+    rows_per_passage: Count = 1  # rows that are joined to a text
+    whole_rows: bool = False  # take a row as one text instead of cutting it at its lines
+    min_words: Count = 1  # of a text; shorter ones are left out and counted
+    max_rows: Count | None = None  # take the first rows alone
 
 
 class Settings(Texts):
@@ -48,6 +48,7 @@ class Settings(Texts):
     NEEDS_NETWORK = True
 
     parts: Annotated[list[Part], Field(min_length=1)]
+    # stop at a row that cannot be used, or leave it out and count it
     bad_rows: Literal["strict", "skip"] = "skip"
 
     def local_files(self) -> list[Path]:

@@ -76,11 +76,12 @@ class Settings(JudgedTexts):
     # TREC DL 2019: binary measures count a passage from this grade on
     LEAST_GRADES: ClassVar[dict[str, int]] = {"dl19": 2}
 
-    train_split: Split = "train"
-    eval_split: Split = "dev"
-    titles: Literal["rocketqa", "none"] = "rocketqa"
+    train_split: Split = "train"  # the queries that are learnt from
+    eval_split: Split = "dev"  # the queries that are measured on
+    titles: Literal["rocketqa", "none"] = "rocketqa"  # RocketQA's titles of the passages, or none
+    # the system whose negatives the official triples give; null: it makes its own
     triples: Name | None = None
-    unjudged: Name | None = None
+    unjudged: Name | None = None  # the name of the set of official train queries without a judgement
 
     @field_validator("other_eval_splits")
     @classmethod

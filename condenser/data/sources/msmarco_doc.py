@@ -43,8 +43,8 @@ class Settings(PartlyJudgedTexts):
     MORE_SPLITS = True
     OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
-    train_split: Literal["train", "dev"] | None = None
-    eval_split: Literal["dev", "dl19"] | None = None
+    train_split: Literal["train", "dev"] | None = None  # the queries that are learnt from; null: none
+    eval_split: Literal["dev", "dl19"] | None = None  # the queries that are measured on; null: none
 
     @field_validator("other_eval_splits")
     @classmethod

@@ -49,7 +49,7 @@ Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
 class Settings(JudgedTexts):
     """Which docstrings make queries and passages; see `collect`."""
 
-    packages: Annotated[list[str], Field(min_length=1)]
+    packages: Annotated[list[str], Field(min_length=1)]  # installed packages whose docstrings are read
     query_words: Range
     passage_words: Range
     eval_queries: Count

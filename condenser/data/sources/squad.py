@@ -45,10 +45,11 @@ class Settings(PartlyJudgedTexts):
 
     OFFICIAL_ROWS: ClassVar[Mapping[str, Any]] = OFFICIAL_ROWS
 
-    path: HomePath | None = None
-    one_file: Name | None = None
-    held_out_articles: Count | None = None
-    held_out_seed: Whole = 0
+    path: HomePath | None = None  # the folder of the files; null: the official ones are downloaded
+    one_file: Name | None = None  # `dev`: both splits come from dev-v1.1.json
+    held_out_articles: Count | None = None  # articles of that file whose questions are measured on
+    held_out_seed: Whole = 0  # draws these articles
+    # replace `metrics.measures`
     measures: list[str] | None = Field(default_factory=lambda: [*_BY_ANSWER, *_BY_JUDGEMENT])
 
     @model_validator(mode="after")

@@ -25,7 +25,8 @@ READS = "table"
 class Settings(FigureOfMeasures):
     """What the numbers are, `x`, and for each line the systems on it with their numbers."""
 
-    x: str
+    x: str  # what the numbers are, the label of the axis
+    # by line, the systems on it and their numbers
     lines: Annotated[dict[str, dict[Name, Positive]], Field(min_length=1)]
 
     @property

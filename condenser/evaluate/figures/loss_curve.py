@@ -23,9 +23,9 @@ READS = "variants"
 class Settings(FigureOfTable):
     """The `table` whose systems are shown, the first `epochs`, and the `updates` whose mean is a point."""
 
-    epochs: Count
-    updates: Count
-    log_axis: bool = False
+    epochs: Count  # that are shown
+    updates: Count  # whose mean is a point
+    log_axis: bool = False  # of the losses
 
 
 def file_of(settings: Any, row: Mapping[str, Any]) -> str | None:

@@ -28,9 +28,10 @@ class Settings(Figure):
 
     PANELS_OF: ClassVar[str] = "biencoder"
 
+    # by title, the systems whose encoders a panel shows
     panels: Annotated[dict[str, Annotated[list[Name], Field(min_length=1)]], Field(min_length=1)]
-    passages: Count
-    seed: Whole
+    passages: Count  # whose attention is measured
+    seed: Whole  # draws the passages
     seeds: Seeds | None = None  # of the trainings; the configuration's seed
 
     @property

@@ -27,9 +27,10 @@ class Settings(Sentences):
     TASK = "neighbours"
 
     parts: Annotated[list[Part], Field(min_length=1)]
+    # stop at a row that cannot be used, or leave it out and count it
     bad_rows: Literal["strict", "skip"] = "skip"
-    train_split: Literal["train"] = "train"
-    eval_split: None = None
+    train_split: Literal["train"] = "train"  # the sentences that are learnt from
+    eval_split: None = None  # nothing is measured on it
 
     def local_files(self) -> list[Path]:
         return files_of(self.parts)

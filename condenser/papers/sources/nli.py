@@ -26,8 +26,8 @@ class Settings(Sentences):
 
     TASK = "inference"
 
-    train_split: Literal["train"] = "train"
-    eval_split: None = None
+    train_split: Literal["train"] = "train"  # the sentences that are learnt from
+    eval_split: None = None  # nothing is measured on it
 
     def raw_files(self) -> list[str]:
         """The official file."""

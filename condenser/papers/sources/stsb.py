@@ -37,10 +37,10 @@ class Settings(Sentences):
 
     TASK = "similarity"
 
-    path: HomePath | None = None
-    train_split: Split = "train"
-    eval_split: Split | None = "test"
-    measures: list[str] | None = Field(default_factory=lambda: ["spearman"])
+    path: HomePath | None = None  # the folder of the files; null: the official ones are downloaded
+    train_split: Split = "train"  # the sentences that are learnt from
+    eval_split: Split | None = "test"  # the sentences that are measured on; null: none
+    measures: list[str] | None = Field(default_factory=lambda: ["spearman"])  # replace `metrics.measures`
 
     def raw_files(self) -> list[str]:
         """The official file, unless the user has others."""

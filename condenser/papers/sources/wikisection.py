@@ -40,13 +40,13 @@ class Settings(Sentences):
 
     TASK = "triplets"
 
-    path: HomePath | None = None
-    train_split: Split = "train"
-    eval_split: Split | None = "test"
-    measures: list[str] | None = Field(default_factory=lambda: ["accuracy"])
-    validation_share: Share
-    test_share: Share
-    split_seed: Whole
+    path: HomePath | None = None  # the folder of the file; null: the official one is downloaded
+    train_split: Split = "train"  # the triplets that are learnt from
+    eval_split: Split | None = "test"  # the triplets that are measured on; null: none
+    measures: list[str] | None = Field(default_factory=lambda: ["accuracy"])  # replace `metrics.measures`
+    validation_share: Share  # of the file
+    test_share: Share  # of the file
+    split_seed: Whole  # draws the shares
 
     @model_validator(mode="after")
     def _something_is_left_to_train_on(self) -> Settings:

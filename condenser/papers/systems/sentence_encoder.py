@@ -18,7 +18,7 @@ class Settings(StartedSystem):
 
     TASKS = ("similarity", "triplets", "inference", "neighbours")
 
-    first_on: DatasetName | None = None
+    first_on: DatasetName | None = None  # the data set that it is trained on first
 
     @model_validator(mode="after")
     def _trained_twice_or_not_at_all(self) -> Settings:

@@ -14,4 +14,4 @@ class Settings(System):
 
     TASKS = ("similarity", "triplets")
 
-    path: HomePath
+    path: HomePath  # a text file with a word and its vector in each line

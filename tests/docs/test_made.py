@@ -1,0 +1,63 @@
+"""What `make pages` makes of the code and of files is what the pages hold."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+
+@pytest.fixture(scope="module")
+def pages(root: Path) -> ModuleType:
+    """The program docs/pages.py."""
+    spec = importlib.util.spec_from_file_location("pages", root / "docs" / "pages.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_are_what_make_pages_writes(pages: ModuleType) -> None:
+    differ = [file.name for file, text in pages.pages().items() if file.read_text() != text]
+    assert not differ, "run `make pages`"
+
+
+def test_every_key_has_a_meaning(root: Path) -> None:
+    rows = re.findall(r"^\| `.*$", (root / "docs" / "config.md").read_text(), flags=re.MULTILINE)
+    assert len(rows) > 250
+    assert not [row for row in rows if row.endswith("|  |")]
+
+
+def refused(root: Path, overlay: Any) -> list[str]:
+    """What an editor underlines in an overlay."""
+    schema = json.loads((root / "docs" / "config.schema.json").read_text())
+    return [error.message for error in jsonschema.Draft202012Validator(schema).iter_errors(overlay)]
+
+
+@pytest.mark.parametrize("folder", ["", "configs", "configs/tables", "configs/findings"])
+def test_the_schema_accepts_every_configuration(root: Path, folder: str) -> None:
+    files = sorted((root / folder).glob("[!.]*.yaml"))
+    assert files
+    for file in files:
+        assert refused(root, yaml.safe_load(file.read_text()) or {}) == [], file.name
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [
+        ("seeds: 1", "'seeds' was unexpected"),
+        ("datasets: {mine: {source: beir, pth: ../my}}", "'pth' was unexpected"),
+        ("datasets: {mine: {source: beeir}}", "'beeir' is not one of"),
+        ("objectives: {condenser: {late_mlm_weight: -1.0}}", "-1.0 is less than the minimum of 0"),
+        ("systems: {mine: {kind: late, match: some}}", "'some' is not one of"),
+    ],
+)
+def test_the_schema_refuses_what_the_workflow_refuses(root: Path, overlay: str, message: str) -> None:
+    assert any(message in error for error in refused(root, yaml.safe_load(overlay)))
