@@ -27,6 +27,7 @@
 #   make test                           the fast tests, before each commit
 #   make test-ci                        longer tests; .ci/run runs lint, test and test-ci
 #   make test-weekly                    very long tests; those with Chromium, SLURM (as root) or a GPU
+#   make envs                           write envs/*.yaml from the lock and the scripts' imports
 #   make pages                          write what the code says into docs/: config.md, lists of kinds
 #   make faults                         kill and break running workflows, many times
 
@@ -56,7 +57,7 @@ export CORES ?= $(shell nproc 2>/dev/null || echo 2)
 # for one more.)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
-.PHONY: help setup test test-ci test-weekly lint report verify index search serve faults bench peers gpu parity pages FORCE
+.PHONY: help setup test test-ci test-weekly lint report verify index search serve faults bench peers gpu parity pages envs FORCE
 .DEFAULT_GOAL := help
 
 # The comment at the top of this file, which ends at its first empty line.
@@ -150,6 +151,9 @@ serve: $(READY)
 
 pages: $(READY)
 	@python docs/pages.py
+
+envs: $(READY)
+	@python benchmarks/envs.py
 
 faults: $(READY)
 	python -m pytest tests/faults -m "" --long --timeout 7200 -rP
