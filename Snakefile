@@ -8,6 +8,9 @@ from snakemake.utils import min_version
 min_version("9.20")  # rules/snakemake.smk
 
 
+report: "docs/captions/workflow.rst"
+
+
 include: "rules/progress.smk"
 
 

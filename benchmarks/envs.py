@@ -2,8 +2,8 @@
 
     make envs            # python benchmarks/envs.py; tests/unit/test_pins.py fails where a file differs
 
-A rule's environment has each distribution that its script and our modules behind it import, also in functions,
-those that the specs of its jobs name, and what `UNSEEN` adds.
+A rule's environment has each distribution that its script and our modules behind it import, in
+functions too, those that the specs of its jobs name, and what `UNSEEN` adds.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def test_what_is_asked_for_with_a_report_is_made_before_it(copy_of_golden: Calla
 
 
 @pytest.mark.ci
+def test_snakemakes_own_report_has_the_tables_with_their_captions(
+    copy_of_golden: Callable[[], Path], root: Path
+) -> None:
+    folder = copy_of_golden()
+    shutil.copytree(root / "docs" / "captions", folder / "docs" / "captions")
+    finished(folder, "--report", "own.html", cores=1)
+    page = (folder / "own.html").read_text()
+    assert "trained the Condenser and coCondenser way" in page and "table2.tsv" in page
+    assert "Measures of the systems of table table2 on tiny" in page
+
+
 def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None:
     folder = checkout(root, tmp_path / "fresh")
     assert started_rules(finished(folder, target=REPORT, cores=1)) == {"report"}
