@@ -148,15 +148,16 @@ class Condenser(nn.Module):
         cls,
         folder: str | Path,
         *,
-        num_head_layers: int = 2,
+        num_head_layers: int | None = None,
         skip_from: int | None = None,
         use_late_mlm: bool = True,
         missing_head: Literal["refuse", "random"] = "refuse",
         seed: int = 0,
         dropout: float | int | None = None,
     ) -> Condenser:
-        """Read a folder that `save` or the rule backbone wrote; by default with the head of the paper (§4.1).
+        """Read a folder that `save` or the rule backbone wrote; by default with its own head.
 
+        `num_head_layers` None takes the head that is there, with its `skip_from`, or the paper's two layers.
         `missing_head` says what happens without a Condenser head: "refuse", or "random" for a new one
         drawn from `seed`. A new head damages a backbone that was trained with another head
         (luyug/Condenser#11). With `num_head_layers` 0 the folder's head is left out. `dropout` replaces
@@ -165,7 +166,10 @@ class Condenser(nn.Module):
         Raises:
             ValueError: there is no head and `missing_head` is "refuse", or the head has another shape.
         """
-        backbone = load_backbone(folder, dropout=dropout)
+        backbone, path = load_backbone(folder, dropout=dropout), Path(folder) / CONDENSER_HEAD_FILE
+        if num_head_layers is None:
+            head = read_settings(path) if path.is_file() else {}
+            num_head_layers, skip_from = head.get("num_head_layers", 2), head.get("skip_from", skip_from)
         model = cls(
             backbone,
             MaskedLanguageHead.load(folder, backbone.config),
@@ -176,7 +180,6 @@ class Condenser(nn.Module):
             vector=read_text_vector(folder),
             projection=folder_projection(Path(folder)),
         )
-        path = Path(folder) / CONDENSER_HEAD_FILE
         if num_head_layers == 0:
             return model
         if not path.is_file():

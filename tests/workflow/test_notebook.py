@@ -100,9 +100,10 @@ def test_a_training_loop_of_ones_own_has_the_same_gradients_with_and_without_the
         exec(loop.replace("keep_graphs=False", cached), runs[-1])
     one, other = runs
     assert one["losses"] == other["losses"] and one["losses"]["mlm"] > one["losses"]["contrastive"] > 0
-    for mine, theirs in zip(one["model"].parameters(), other["model"].parameters(), strict=True):
-        assert torch.equal(mine.grad, theirs.grad)
-    assert any(mine.grad.abs().sum() > 0 for mine in one["model"].parameters())
+    pairs = zip(one["model"].parameters(), other["model"].parameters(), strict=True)
+    gradients = [(mine.grad, theirs.grad) for mine, theirs in pairs if mine.requires_grad]
+    trained = [(mine, theirs) for mine, theirs in gradients if mine is not None and mine.any()]
+    assert len(trained) > 20 and all(torch.equal(mine, theirs) for mine, theirs in trained)
 
 
 def test_importing_loads_nothing(root: Path) -> None:
