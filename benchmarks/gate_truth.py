@@ -1,8 +1,9 @@
 """Measure how often the choice without judgements is right, on models whose quality is known from judgements.
 
-    snakemake --configfile configs/findings/adapt.yaml --cores 2 -- results/squad/adapt.tests.tsv \\
+    snakemake --configfile docs/studies/without_labels/adapt.yaml --cores 2 -- \\
+        results/squad/adapt.tests.tsv \\
         results/squad/systems/{mlm,ict,condenser,cocondenser}-zeroshot/seed{1,2,3}/run.held-{titles,sentences,keywords}.trec
-    python benchmarks/gate_truth.py results/squad --configfile configs/findings/adapt.yaml \\
+    python benchmarks/gate_truth.py results/squad --configfile docs/studies/without_labels/adapt.yaml \\
         --split test --seeds 1 2 3
 
 For each seed the gate (`condenser.evaluate.choice`) sees what the candidates of the model `adapted` rank for

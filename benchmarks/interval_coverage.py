@@ -2,7 +2,7 @@
 
     python benchmarks/interval_coverage.py results/*/systems/*/*/metrics.{train,dev}.json \\
         --measures MRR@10 nDCG@10 R@100 hits@20 --queries 20 50 100 200 1000 --draws 1000 --seed 1 \\
-        --output docs/coverage.tsv
+        --output docs/studies/intervals/coverage.tsv
 
 The judged queries of a collection stand for all queries. A draw takes some of them, with repeats, and asks if
 the interval of their mean holds the mean of all: for each system, and for the difference of each two systems

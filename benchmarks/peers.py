@@ -10,7 +10,7 @@ Writes a line for each data set, measure and row: the mean over seeds, the proce
 model and all that it needs (mining, BM25's runs; not the evaluation), and the gain of each of our rows over
 the best stock training, over the best sum and over the start, with its interval and Holm's p over the data
 set. A finished stock training is kept below `results/<dataset>/peers/`.
-`<output>.queries.jsonl` has the value of each query, the `.svg` beside it shows the gains over the start.
+`<output>.queries.jsonl` has the value of each query.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ import pandas as pd
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from matplotlib.figure import Figure
 from measuring import processor_seconds
 
 from condenser import program
 from condenser.data.records import is_relevant, read_passages, read_qrels, read_queries, read_run
 from condenser.data.subsets import read_subset
-from condenser.evaluate.figures._drawing import svg
 from condenser.evaluate.metrics import grades_of, measure_run, ranked
 from condenser.evaluate.significance import summaries
 from condenser.files import read_json, write_json
@@ -61,14 +59,6 @@ STOCK = {  # the trainer's own epochs and rate; the first example of the library
     "stock: one epoch, two mined negatives": Recipe(1, 32, 5e-5, num_mined=2),
 }
 
-DRAWN = {  # rows of the picture
-    "bm25": "BM25",
-    "hybrid": "hybrid, no training",
-    "retriever": "one trained vector",
-    "hybrid-trained": "hybrid-trained",
-}
-TITLES = {"msmarco": "docstrings", "squad": "Wikipedia", "medquad": "health"}
-
 START, RUN = "backbone-zeroshot", "run.{}.trec"
 NOT_COUNTED = ("collect", "queries", "checkpoint", "subset", "tokens", "query_tokens", "lengths")
 
@@ -93,7 +83,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             kept += [{"dataset": table.parent.name, "row": row, **values} for values in of_seeds]
     frame = pd.concat(frames)
     frame.to_csv(given.output, sep="\t", index=False)
-    given.output.with_suffix(".svg").write_bytes(picture(frame))
     lines = "".join(json.dumps(line) + "\n" for line in kept)
     given.output.with_name(given.output.name + ".queries.jsonl").write_text(lines)
     print(frame.to_string(index=False))
@@ -311,36 +300,6 @@ def compared(
                 line |= {"high": test.high, "holm_p": test.holm_p_value, "verdict": test.verdict}
             lines.append(line)
     return pd.DataFrame(lines).round(4)
-
-
-def picture(frame: pd.DataFrame) -> bytes:
-    """The gain of each row over the start in nDCG@10, a panel a data set; of stock recipes the best one."""
-    of_measure = frame[frame["measure"] == "nDCG@10"]
-    gains = of_measure[of_measure["compared_with"] == START].set_index("row")
-
-    def draw() -> Figure:
-        datasets = gains["dataset"].unique()
-        drawn = Figure(figsize=(5.0, 0.5 + 1.6 * len(datasets)), layout="constrained")  # legible on a phone
-        panels = drawn.subplots(len(datasets), 1, sharex=True, squeeze=False)[:, 0]
-        for panel, dataset in zip(panels, datasets, strict=True):
-            of_dataset = gains[gains["dataset"] == dataset]
-            stock = of_dataset.loc[of_dataset.index.isin(STOCK), "mean"]
-            rows = {row: label for row, label in DRAWN.items() if row in of_dataset.index}
-            rows |= {} if stock.empty else {stock.idxmax(): "best stock recipe"}
-            of_start = (of_measure["dataset"] == dataset) & (of_measure["row"] == START)
-            level = of_measure[of_start]["mean"].iloc[0]
-            panel.set_title(f"{TITLES.get(dataset, dataset)}: start {level:.3f}".replace("0.", "."))
-            panel.axvline(0, color="#000000", lw=0.8)
-            for place, row in enumerate(rows):
-                mean, low, high = of_dataset.loc[row, ["difference", "low", "high"]].astype(float)
-                colour = "#D55E00" if row in STOCK else "#0072B2"
-                panel.barh(place, mean, color=colour, alpha=0.75)
-                panel.errorbar(mean, place, xerr=[[mean - low], [high - mean]], color="#000000", lw=1)
-            panel.set_yticks(range(len(rows)), list(rows.values()))
-            panel.invert_yaxis()
-        return drawn
-
-    return svg(draw)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python docs/pages.py            # writes what differs
     python docs/pages.py --check    # names what differs, and ends with status 1
+    python docs/pages.py --publish results/mine/few.tests.tsv --study labels --commit 1a2b3c4d --split test
 
 Whole files are docs/config.md and docs/config.schema.json. In other pages it replaces each part between
 `<!-- made: NAME -->` and `<!-- end -->`.
@@ -10,11 +11,14 @@ Whole files are docs/config.md and docs/config.schema.json. In other pages it re
 from __future__ import annotations
 
 import argparse
+import csv
 import inspect
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +42,11 @@ LISTS = {
     "sources": "data/sources", "figures": "evaluate/figures",
 }  # fmt: skip
 COLUMNS = ("key", "what it may be", "value", "meaning")
+COLLECTIONS = {  # data sets of docs/results.tsv
+    "default": "docstrings (the default, 2,000 queries)",
+    "squad": "Wikipedia (SQuAD, 798)",
+    "medquad": "health (MedQuAD, 1,446)",
+}
 _LARGEST = 2**63 - 1
 
 
@@ -46,12 +55,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 if a page differs")
+    published = parser.add_argument_group("first append the tests of tables to docs/results.tsv")
+    published.add_argument("--publish", type=Path, nargs="+", help="results/<dataset>/<table>.tests.tsv")
+    for name, told in (("study", "a folder of docs/studies"), ("commit", "of the code that ran")):
+        published.add_argument(f"--{name}", default="", help=told)
+    published.add_argument("--split", default="", help="of the queries")
+    published.add_argument("--settings", default="", help="that tell its lines from others of the study")
     given = parser.parse_args(argv)
-    differ = [file for file, text in pages().items() if not file.is_file() or file.read_text() != text]
+    if given.publish:
+        publish(given.publish, vars(given))
+    made = {file: text.encode() for file, text in pages().items()} | pictures()
+    differ = [file for file, content in made.items() if not file.is_file() or file.read_bytes() != content]
     for file in differ:
         print(f"{file.relative_to(ROOT)}: {'differs' if given.check else 'written'}")
         if not given.check:
-            file.write_text(pages()[file])
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(made[file])
     if differ and given.check:
         sys.exit("error: expected what `make pages` writes. Run it.")
 
@@ -63,16 +82,17 @@ def pages() -> dict[Path, str]:
     for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
         text = page.read_text()
         if page not in found and "<!-- made: " in text:
-            found[page] = with_parts(text)
+            found[page] = with_parts(text, folder="" if page.parent.name == "docs" else "docs/")
     return found
 
 
-def with_parts(text: str) -> str:
-    """A page with its made parts as they are now."""
+def with_parts(text: str, *, folder: str) -> str:
+    """A page with its made parts as they are now; `folder` leads from the page to docs/."""
 
     def part(match: re.Match[str]) -> str:
         noun, _, name = match[1].partition(" ")
-        return f"<!-- made: {match[1]} -->\n{PARTS[noun](name)}\n<!-- end -->"
+        made = PARTS[noun](name).replace("](results/", f"]({folder}results/")
+        return f"<!-- made: {match[1]} -->\n{made}\n<!-- end -->"
 
     return re.sub(r"<!-- made: ([^>]+) -->\n.*?<!-- end -->", part, text, flags=re.DOTALL)
 
@@ -92,7 +112,165 @@ def sentence_of(documented: Any) -> str:
     return " ".join((inspect.getdoc(documented) or "").split("\n\n")[0].split()).rstrip(".")
 
 
-PARTS: dict[str, Callable[[str], str]] = {}
+# ---- docs/results.tsv ----------------------------------------------------------------------------
+
+
+def results() -> list[dict[str, str]]:
+    """The lines of docs/results.tsv."""
+    with (ROOT / "docs" / "results.tsv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
+    """Append the lines of tables' tests to docs/results.tsv.
+
+    Raises:
+        ValueError: there is no such study, or a commit is missing.
+    """
+    if not (ROOT / "docs" / "studies" / told["study"] / "README.md").is_file() or not told["study"]:
+        raise ValueError(f"--study: expected a folder of docs/studies, got {told['study']!r}.")
+    if not told["commit"]:
+        raise ValueError("--commit: expected the commit of the code that ran, got none.")
+    ours = {"value": "row_mean", "holm_p": "holm_p_value"}
+    fixed = {key: told[key] for key in ("study", "commit", "settings", "split")}
+    with (ROOT / "docs" / "results.tsv").open("r+", encoding="utf-8", newline="") as opened:
+        columns = opened.readline().rstrip("\n").split("\t")
+        opened.seek(0, 2)
+        for file in files:
+            lines = list(csv.DictReader(file.open(encoding="utf-8"), delimiter="\t"))
+            compared = Counter(line["measure"] for line in lines)
+            for line in lines:
+                seeds = line["row_seeds"].split(",") if line["row_seeds"] else ["one"]
+                more = {"date": f"{date.today()}", "dataset": file.parent.name, "seeds": str(len(seeds))}
+                more["comparisons"] = str(compared[line["measure"]])
+                whole = {**line, **{key: line[name] for key, name in ours.items()}, **fixed, **more}
+                opened.write("\t".join(whole.get(column, "") for column in columns) + "\n")
+
+
+class Chosen:
+    """Lines of docs/results.tsv: those of a study, a measure and maybe settings, by row and data set.
+
+    Of a part such as `study=labels; measure=nDCG@10; rows=start, hybrid; over=start`, where `over` names what
+    the rows are compared with, and `titles` are shown in place of the rows' names.
+    """
+
+    def __init__(self, told: str) -> None:
+        keys = dict(part.strip().split("=", 1) for part in told.split(";"))
+        self.over, self.what = keys.get("over", ""), told
+        self.rows = [name.strip() for name in keys["rows"].split("|")]
+        titles = [name.strip() for name in keys.get("titles", keys["rows"]).split("|")]
+        self.titles = dict(zip(self.rows, titles, strict=True))
+        self.name = keys.get("name", "")
+        fixed = {key: keys[key] for key in ("study", "measure", "settings") if key in keys}
+        self.lines: dict[tuple[str, str], dict[str, str]] = {}
+        for line in results():
+            if all(line[key] == value for key, value in fixed.items()) and (
+                line["compared_with"] == self.over if self.over else line["value"]
+            ):
+                self.lines.setdefault((line["row"], line["dataset"]), line)
+        self.datasets = [name for name in COLLECTIONS if any(dataset == name for _, dataset in self.lines)]
+        self.measure = keys["measure"]
+        missing = [row for row in self.rows if not any(row == known for known, _ in self.lines)]
+        if missing or not self.datasets:
+            raise ValueError(f"docs/results.tsv: expected lines of {missing or told}, found none.")
+
+
+def values_table(told: str) -> str:
+    """The values of rows, a column for each data set; the best of each is bold."""
+    chosen = Chosen(told)
+    best = {
+        name: max((float(line["value"]) for (_, dataset), line in chosen.lines.items() if dataset == name))
+        for name in chosen.datasets
+    }
+
+    def cell(row: str, name: str) -> str:
+        if (line := chosen.lines.get((row, name))) is None:
+            return ""
+        text = as_figure(line["value"])
+        return f"**{text}**" if float(line["value"]) == best[name] and row in chosen.rows else text
+
+    return results_table(chosen, cell)
+
+
+def differences_table(told: str) -> str:
+    """Differences of rows to `over`, a column for each data set; what a test shows is bold."""
+    chosen = Chosen(told)
+
+    def cell(row: str, name: str) -> str:
+        if (line := chosen.lines.get((row, name))) is None:
+            return ""
+        low, high = (as_figure(line[f"difference_{end}"]) for end in ("low", "high"))
+        text = f"{as_figure(line['difference'], sign='+')} [{low}, {high}]"
+        return text if line["verdict"] == "no difference shown" else f"**{text}**"
+
+    return results_table(chosen, cell)
+
+
+def results_table(chosen: Chosen, cell: Callable[[str, str], str]) -> str:
+    """A table of rows and data sets."""
+    heads = [COLLECTIONS[name] for name in chosen.datasets]
+    first = f"{chosen.measure}{f', difference to {chosen.over}' if chosen.over else ''}"
+    rows = [[chosen.titles[row], *(cell(row, name) for name in chosen.datasets)] for row in chosen.rows]
+    return table([first, *heads], rows).rstrip("\n")
+
+
+def as_figure(text: str, *, sign: str = "") -> str:
+    """A number with three decimals, as tables of measures have it.
+
+    >>> as_figure("0.0386", sign="+"), as_figure("-0.0004"), as_figure("")
+    ('+.039', '-.000', '')
+    """
+    return f"{float(text):{sign}.3f}".replace("0.", ".", 1) if text else ""
+
+
+def forest(told: str) -> str:
+    """A picture of differences to `over`, a panel for each data set; gives the words that show it."""
+    chosen = Chosen(told)
+    shown = f"{chosen.measure}: differences to {chosen.over}, with 95 % intervals"
+    return f"![{shown}](results/{chosen.name}.svg)"
+
+
+def pictures() -> dict[Path, bytes]:
+    """The pictures that pages show, by file."""
+    found = {}
+    for page in (ROOT / "README.md", ROOT / "docs" / "results.md"):
+        for told in re.findall(r"<!-- made: forest ([^>]+) -->", page.read_text()):
+            chosen = Chosen(told)
+            found[ROOT / "docs" / "results" / f"{chosen.name}.svg"] = drawn(chosen)
+    return found
+
+
+def drawn(chosen: Chosen) -> bytes:
+    """Bars of differences, with their intervals; grey where no difference is shown."""
+    from matplotlib.figure import Figure
+
+    from condenser.evaluate.figures._drawing import QUIET, svg
+
+    def draw() -> Figure:
+        height = 0.4 + (0.45 + 0.2 * len(chosen.rows)) * len(chosen.datasets)
+        figure = Figure(figsize=(5.0, height), layout="constrained")  # legible on a phone
+        panels = figure.subplots(len(chosen.datasets), 1, sharex=True, squeeze=False)[:, 0]
+        for panel, name in zip(panels, chosen.datasets, strict=True):
+            panel.set_title(COLLECTIONS[name])
+            panel.axvline(0, color="#000000", lw=0.8)
+            rows = [row for row in chosen.rows if (row, name) in chosen.lines]
+            for place, row in enumerate(rows):
+                line = chosen.lines[row, name]
+                mean, low, high = (float(line[f"difference{end}"]) for end in ("", "_low", "_high"))
+                colour = QUIET if line["verdict"] == "no difference shown" else "#0072B2"
+                panel.barh(place, mean, color=colour, alpha=0.75)
+                panel.errorbar(mean, place, xerr=[[mean - low], [high - mean]], color="#000000", lw=1)
+            panel.set_yticks(range(len(rows)), [chosen.titles[row].replace("`", "") for row in rows])
+            panel.invert_yaxis()
+        panels[-1].set_xlabel(f"{chosen.measure}, difference to {chosen.over}")
+        return figure
+
+    return svg(draw)
+
+
+PARTS: dict[str, Callable[[str], str]] = {
+    "values": values_table, "differences": differences_table, "forest": forest,
+}  # fmt: skip
 
 # ---- docs/config.md ------------------------------------------------------------------------------
 

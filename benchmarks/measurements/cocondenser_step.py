@@ -35,7 +35,7 @@ def _peak_mb(form: Form, num_spans: int) -> float:
 def peak_mb_of_steps(folder: Path, settings: dict[str, Any], *, device: str, threads: int) -> float:
     """The most memory of this process, in as many steps as have `MOST_SPANS` spans.
 
-    Memory grows with the shapes that were multiplied (docs/log.md, 2026-11-21), and each chunk has its own.
+    Memory grows with the shapes that were multiplied (docs/studies/engineering), and each chunk has its own.
     """
     steps = MOST_SPANS // (2 * settings["batch_size"])
     with training_machine(device=device, precision="auto", threads=threads) as machine:

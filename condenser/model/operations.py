@@ -2,7 +2,8 @@
 
 Linear layers multiply in the precision that autocast asks for; weights and their gradients stay in float32.
 On a CPU the products are oneDNN's, which adds the bias on the way. PyTorch multiplies float32 matrices by
-Intel's MKL, which leaves half of the vector units of other makers' processors unused (docs/log.md).
+Intel's MKL, which leaves half of the vector units of other makers' processors unused
+(docs/studies/engineering).
 
 PyTorch's dropout on a CPU draws one random number for each value, which takes a sixth of a fine-tuning step.
 Here a number of 64 bits serves four values. On a GPU, dropout is PyTorch's own.

@@ -1,7 +1,7 @@
 """The words of tokenised texts as terms of an index, and what share of a passage's queries contains each.
 
 Source: Dai and Callan 2019 (DeepCT). AdeDZY/DeepCT compares Porter's stems and leaves out stop words; here
-words are compared as they are (docs/log.md has one trial of both).
+words are compared as they are (docs/studies/papers_in_small has one trial of both).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def voted_items(votes: Sequence[Path], queries: Path) -> dict[str, dict[str, int
     This hit is often wrong. That makes the gain between two systems smaller, but turns no sign, as long as
     neither of the two ranks wrong first hits earlier than the other. Systems that err as the voters do rank
     them earlier. So no voter may be the start, a candidate, or made of their checkpoint: the start's MaxSim
-    among the voters turned signs in favour of the start (docs/log.md). A voter that was distilled
+    among the voters turned signs in favour of the start (docs/studies/choice). A voter that was distilled
     from another system counts as that system. Each family has one vote, or a large family would decide.
     `condenser.config.references` refuses what breaks these rules. One bias is left: a candidate that was
     trained with a voter's hits as negatives ranks them later, so its gain is too small.

@@ -49,7 +49,7 @@ class Settings(System):
     weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
     depth: Count  # hits of each system that are fused
     k: Count = 60  # Cormack et al.
-    least_queries: Annotated[int, Field(ge=10)] = 50  # ours (docs/log.md); two for each fold
+    least_queries: Annotated[int, Field(ge=10)] = 50  # ours (docs/studies/rankings); two for each fold
     most_queries: Count = 10_000  # ours; in memory; a handful of weights needs no more
 
     @model_validator(mode="after")

@@ -15,7 +15,7 @@ from condenser.settings import merged
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
 TEXTS = {".py", ".smk", ".tsv", ".yaml"}
-PAGES = sorted(page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")] if page.name != "log.md")
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/**/*.md")])
 
 
 def anchors(page: Path) -> set[str]:
@@ -24,7 +24,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -> None:
     text = page.read_text()
     named = set(re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*[\w/]", text))
@@ -45,18 +45,18 @@ def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -
 @pytest.mark.parametrize(
     "page",
     [page for page in PAGES if page.name != "extending.md"],  # its blocks need its files: test_extending.py
-    ids=lambda page: page.name,
+    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_overlays_of_a_page_are_valid(
     root: Path, written: dict[str, Any], tmp_path: Path, page: Path
 ) -> None:
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
     blocks += [
-        Path(root, name).read_text() for name in re.findall(r"configs/findings/\w+\.yaml", page.read_text())
+        Path(root, name).read_text() for name in re.findall(r"docs/studies/\w+/\w+\.yaml", page.read_text())
     ]
     for block in blocks:
         # an overlay that its own command puts behind others
-        below = re.search(r"--configfile configs/\{?([\w,]+)\}?\.yaml configs/findings/", block)
+        below = re.search(r"--configfile configs/\{?([\w,]+)\}?\.yaml docs/studies/", block)
         names = below[1].split(",") if below else []
         texts = [*((root / f"configs/{name}.yaml").read_text() for name in names), block]
         config = written
@@ -75,5 +75,4 @@ def test_pages_that_code_and_configuration_name_exist(root: Path) -> None:
 
 
 def test_no_page_holds_the_markers_of_an_unfinished_merge(root: Path) -> None:
-    pages = [*PAGES, root / "docs" / "log.md"]
-    assert not [page.name for page in pages if re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(), re.M)]
+    assert not [page.name for page in PAGES if re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(), re.M)]

@@ -20,9 +20,9 @@ from runs import ROOT
 from condenser.settings import merged
 from condenser.variants import CROSSFIT
 
-OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # among the findings: these need a user's sentences
-FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("configs/findings/*.yaml"))]
-FILES = [file for file in FILES if file.parent.name != "findings" or file.name not in OF_PAIRS]
+OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # of the studies: these need a user's sentences
+FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("docs/studies/*/*.yaml"))]
+FILES = [file for file in FILES if "studies" not in file.parts or file.name not in OF_PAIRS]
 NAMES = ["config", "every_kind", *(str(file.relative_to(ROOT)) for file in FILES)]
 QUICK = {"config", "every_kind", "configs/paper.yaml"}
 for_each = pytest.mark.parametrize(

@@ -251,7 +251,7 @@ def test_a_set_without_a_seed_has_that_of_the_configuration(load: Load) -> None:
 
 
 def test_judged_queries_come_first_where_a_reranker_learns_from_both(load: Load) -> None:
-    graph = load(configfile="configs/findings/extracted_reranker.yaml")
+    graph = load(configfile="docs/studies/papers_in_small/extracted_reranker.yaml")
     graph.jobs("results/msmarco/reranker.tsv")
     files = graph.inputs("train msmarco reranker-both seed42")
     judged, made = (
