@@ -19,6 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -150,13 +151,14 @@ def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
 class Chosen:
     """Lines of docs/results.tsv: those of a study, a measure and maybe settings, by row and data set.
 
-    Of a part such as `study=labels; measure=nDCG@10; rows=start, hybrid; over=start`, where `over` names what
-    the rows are compared with, and `titles` are shown in place of the rows' names.
+    Of a part such as `study=labels; measure=nDCG@10; rows=bm25 | hybrid; over=start`, where `over` names what
+    the rows are compared with; `titles` and `called` are shown in place of the names of rows and of `over`.
     """
 
     def __init__(self, told: str) -> None:
         keys = dict(part.strip().split("=", 1) for part in told.split(";"))
-        self.over, self.what = keys.get("over", ""), told
+        self.over = keys.get("over", "")
+        self.called = keys.get("called", self.over)
         self.rows = [name.strip() for name in keys["rows"].split("|")]
         titles = [name.strip() for name in keys.get("titles", keys["rows"]).split("|")]
         self.titles = dict(zip(self.rows, titles, strict=True))
@@ -209,7 +211,7 @@ def differences_table(told: str) -> str:
 def results_table(chosen: Chosen, cell: Callable[[str, str], str]) -> str:
     """A table of rows and data sets."""
     heads = [COLLECTIONS[name] for name in chosen.datasets]
-    first = f"{chosen.measure}{f', difference to {chosen.over}' if chosen.over else ''}"
+    first = f"{chosen.measure}{f', difference to {chosen.called}' if chosen.over else ''}"
     rows = [[chosen.titles[row], *(cell(row, name) for name in chosen.datasets)] for row in chosen.rows]
     return table([first, *heads], rows).rstrip("\n")
 
@@ -217,16 +219,17 @@ def results_table(chosen: Chosen, cell: Callable[[str, str], str]) -> str:
 def as_figure(text: str, *, sign: str = "") -> str:
     """A number with three decimals, as tables of measures have it.
 
-    >>> as_figure("0.0386", sign="+"), as_figure("-0.0004"), as_figure("")
-    ('+.039', '-.000', '')
+    >>> as_figure("0.0385", sign="+"), as_figure("-0.0004")
+    ('+.039', '-.000')
     """
-    return f"{float(text):{sign}.3f}".replace("0.", ".", 1) if text else ""
+    rounded = Decimal(text).quantize(Decimal("0.001"), ROUND_HALF_UP)
+    return f"{rounded:{sign}}".replace("0.", ".", 1)
 
 
 def forest(told: str) -> str:
     """A picture of differences to `over`, a panel for each data set; gives the words that show it."""
     chosen = Chosen(told)
-    shown = f"{chosen.measure}: differences to {chosen.over}, with 95 % intervals"
+    shown = f"{chosen.measure}: differences to {chosen.called}, with 95 % intervals"
     return f"![{shown}](results/{chosen.name}.svg)"
 
 
@@ -262,7 +265,7 @@ def drawn(chosen: Chosen) -> bytes:
                 panel.errorbar(mean, place, xerr=[[mean - low], [high - mean]], color="#000000", lw=1)
             panel.set_yticks(range(len(rows)), [chosen.titles[row].replace("`", "") for row in rows])
             panel.invert_yaxis()
-        panels[-1].set_xlabel(f"{chosen.measure}, difference to {chosen.over}")
+        panels[-1].set_xlabel(f"{chosen.measure}, difference to {chosen.called}")
         return figure
 
     return svg(draw)
