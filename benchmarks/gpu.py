@@ -1,4 +1,4 @@
-"""Measure on one GPU all that docs/reproducing.md states of GPUs; within ten minutes.
+"""Measure on one GPU all that docs/studies/speed states of GPUs; within ten minutes.
 
     python benchmarks/gpu.py --output gpu.tsv
     python benchmarks/gpu.py --tiny                      # the same code at sizes for a processor, in a minute

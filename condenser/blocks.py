@@ -304,7 +304,7 @@ class Metrics(Block):
 
 
 class Significance(Block):
-    """How sure a table is: see docs/using.md."""
+    """How sure a table is: see docs/reading.md."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)]
     power: Annotated[float, Field(ge=0.5, lt=1.0)]

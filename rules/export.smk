@@ -1,5 +1,5 @@
 # Needs: a bi-encoder with its vectors of the collection; where queries are judged, its metrics. Makes: a folder
-# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/using.md), once the first of them
+# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/systems.md), once the first of them
 # has ranked with it as this workflow does.
 
 

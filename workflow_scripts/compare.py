@@ -1,7 +1,7 @@
 """Compare the rows of a table: differences with their intervals, and tests.
 
 Reads the metrics of every row and variant, query by query, in the order of the spec's rows, for one
-evaluation set of its columns after another. Writes the TSV that docs/using.md describes, and the manifest.
+evaluation set of its columns after another. Writes the TSV that docs/reading.md describes, and the manifest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Export a retriever for other libraries, and check that sentence-transformers ranks with it as we do.
 
 Reads the retriever, the stored vectors, the texts and, where queries are judged, queries and metrics. Writes
-the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where the library
+the folder that docs/systems.md describes, complete or not at all, and the manifest. Fails where the library
 makes other vectors or rankings. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
 `significance`, and `system` for the model card.
 """

@@ -1,7 +1,7 @@
 """Measure similarities of pairs or triplets of sentences.
 
 Reads the similarities and the items. Writes the measures (their means, and the values of each item, which
-docs/using.md explains) as JSON, and the manifest.
+docs/reading.md explains) as JSON, and the manifest.
 """
 
 from __future__ import annotations

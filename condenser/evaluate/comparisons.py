@@ -22,7 +22,7 @@ from condenser.evaluate.measures import parse
 from condenser.evaluate.significance import Cell, Comparison, summaries
 from condenser.files import read_json
 
-_COLUMNS = {  # of `<table>.tests.tsv`; docs/using.md explains them
+_COLUMNS = {  # of `<table>.tests.tsv`; docs/reading.md explains them
     **{"row": "str", "compared_with": "str", "measure": "str"},
     **{"row_mean": "Float64", "compared_with_mean": "Float64"},
     **{"difference": "Float64", "difference_low": "Float64", "difference_high": "Float64"},
@@ -110,7 +110,7 @@ def values_of_rows(
 
 
 def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, Measured]) -> pd.DataFrame:
-    """A line for each column and comparison, in that order; as in docs/using.md.
+    """A line for each column and comparison, in that order; as in docs/reading.md.
 
     Args:
         rows: as `condenser.shown.table_rows` gives them.

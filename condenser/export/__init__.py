@@ -1,6 +1,6 @@
 """A retriever as other libraries load it: sentence-transformers, transformers, Pyserini and ONNX Runtime.
 
-docs/using.md says what lies in the folder.
+docs/systems.md says what lies in the folder.
 """
 
 from __future__ import annotations

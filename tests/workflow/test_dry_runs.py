@@ -80,7 +80,7 @@ OTHER_DATASETS = {  # besides msmarco, what has a target of this name
 def test_every_target_of_the_papers_is_planned_offline_at_their_scale(
     root: Path, folder: Path, load: Load
 ) -> None:
-    *_, targets = (root / "docs/reproducing.md").read_text().partition("## Targets")
+    *_, targets = (root / "docs/papers.md").read_text().partition("## Targets")
     named = re.findall(r"`(?:results/[^/`]+/)?(\w+)\.(tsv|svg)`", targets.partition("\n## ")[0])
     assert {"table1", "table3", "low_data", "costs"} <= {name for name, _ in named}
     files = {

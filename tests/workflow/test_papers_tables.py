@@ -252,7 +252,7 @@ def test_the_page_lists_every_published_row_with_its_target_and_status(papers: C
     said += f"measure {counted['measured']} that need no training, "
     said += f"replace {counted['substitute']} by a similar system, and only quote {counted['published only']}"
     said += f". {sum(bool(row[4]) for row in cells)} have been made and measured in small"
-    page = (root / "docs/reproducing.md").read_text()
+    page = (root / "docs/papers.md").read_text()
     assert said in " ".join(page.split()) and "(published_rows.tsv)" in page
 
 
