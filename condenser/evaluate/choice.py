@@ -7,7 +7,7 @@ kept: small gains on such queries, or those of one way to make them, can be loss
 
 Source of known items: Azzopardi, de Rijke and Balog, Building simulated queries for known-item topics, SIGIR
 2007. Queries of people have none: for them other systems vote (`condenser.retrieve.votes`). How often the
-answer is right: docs/results.md.
+answer is right: docs/studies/choice.
 """
 
 from __future__ import annotations

@@ -166,8 +166,8 @@ def interval(values: Values, *, confidence: float, ends: tuple[float, float]) ->
     The limits are moved so that they enclose the measured mean and lie within `ends`. Without the two
     queries, queries that all score the same would give an interval of no width.
 
-    Coverage: docs/studies/intervals, also of Student's t alone and of the bootstrap (BCa). Of scores of 0 and 1 it is
-    at least 93 % for each true share and any number of queries from 20 on.
+    Coverage: docs/studies/intervals, also of Student's t alone and of the bootstrap (BCa). Of scores of 0 and
+    1 it is at least 93 % for each true share and any number of queries from 20 on.
 
     Source: Agresti and Coull, Approximate is better than "exact" for interval estimation of binomial
     proportions, The American Statistician 1998. They add four observations; two, other scores than 0 and 1,

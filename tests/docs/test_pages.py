@@ -15,7 +15,7 @@ from condenser.settings import merged
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
 TEXTS = {".py", ".smk", ".tsv", ".yaml"}
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/**/*.md")])
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/**/*.md"), *ROOT.glob("configs/*.md")])
 
 
 def anchors(page: Path) -> set[str]:
