@@ -15,7 +15,11 @@ from condenser.settings import merged
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
 TEXTS = {".py", ".smk", ".tsv", ".yaml"}
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/studies/**/*.md"), *ROOT.glob("configs/*.md")])
+PAGES = sorted(
+    page
+    for folder in ("", "docs", "docs/studies/**", "configs")
+    for page in ROOT.glob(f"{folder}/*.md".lstrip("/"))
+)
 
 
 def anchors(page: Path) -> set[str]:
