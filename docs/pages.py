@@ -80,10 +80,10 @@ def pages() -> dict[Path, str]:
     """The text of each page that is made, or has parts that are."""
     schema = f"{json.dumps(config_schema(), indent=1, ensure_ascii=False)}\n"
     found = {ROOT / "docs/config.md": config_page(), ROOT / "docs/config.schema.json": schema}
-    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]:
+    for page in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
         text = page.read_text()
         if page not in found and "<!-- made: " in text:
-            found[page] = with_parts(text, folder="" if page.parent.name == "docs" else "docs/")
+            found[page] = with_parts(text, folder="docs/" if page.parent == ROOT else "")
     return found
 
 
@@ -153,6 +153,7 @@ class Chosen:
 
     Of a part such as `study=labels; measure=nDCG@10; rows=bm25 | hybrid; over=start`, where `over` names what
     the rows are compared with; `titles` and `called` are shown in place of the names of rows and of `over`.
+    `bold=none` marks no best value, `digits` are decimals.
     """
 
     def __init__(self, told: str) -> None:
@@ -163,6 +164,7 @@ class Chosen:
         titles = [name.strip() for name in keys.get("titles", keys["rows"]).split("|")]
         self.titles = dict(zip(self.rows, titles, strict=True))
         self.name = keys.get("name", "")
+        self.digits, self.shows_best = int(keys.get("digits", 3)), keys.get("bold") != "none"
         fixed = {key: keys[key] for key in ("study", "measure", "settings") if key in keys}
         self.lines: dict[tuple[str, str], dict[str, str]] = {}
         for line in results():
@@ -181,15 +183,15 @@ def values_table(told: str) -> str:
     """The values of rows, a column for each data set; the best of each is bold."""
     chosen = Chosen(told)
     best = {
-        name: max((float(line["value"]) for (_, dataset), line in chosen.lines.items() if dataset == name))
+        name: max(float(line["value"]) for row in chosen.rows if (line := chosen.lines.get((row, name))))
         for name in chosen.datasets
     }
 
     def cell(row: str, name: str) -> str:
         if (line := chosen.lines.get((row, name))) is None:
             return ""
-        text = as_figure(line["value"])
-        return f"**{text}**" if float(line["value"]) == best[name] and row in chosen.rows else text
+        text = as_figure(line["value"], digits=chosen.digits)
+        return f"**{text}**" if chosen.shows_best and float(line["value"]) == best[name] else text
 
     return results_table(chosen, cell)
 
@@ -216,14 +218,14 @@ def results_table(chosen: Chosen, cell: Callable[[str, str], str]) -> str:
     return table([first, *heads], rows).rstrip("\n")
 
 
-def as_figure(text: str, *, sign: str = "") -> str:
-    """A number with three decimals, as tables of measures have it.
+def as_figure(text: str, *, sign: str = "", digits: int = 3) -> str:
+    """A number with so many decimals, as tables of measures have it.
 
     >>> as_figure("0.0385", sign="+"), as_figure("-0.0004")
     ('+.039', '-.000')
     """
-    rounded = Decimal(text).quantize(Decimal("0.001"), ROUND_HALF_UP)
-    return f"{rounded:{sign}}".replace("0.", ".", 1)
+    rounded = f"{Decimal(text).quantize(Decimal(10) ** -digits, ROUND_HALF_UP):{sign}}"
+    return re.sub(r"^([+-]?)0\.", r"\1.", rounded)
 
 
 def forest(told: str) -> str:
