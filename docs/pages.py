@@ -138,7 +138,7 @@ def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
         columns = opened.readline().rstrip("\n").split("\t")
         opened.seek(0, 2)
         for file in files:
-            lines = list(csv.DictReader(file.open(encoding="utf-8"), delimiter="\t"))
+            lines = list(csv.DictReader(file.read_text(encoding="utf-8").splitlines(), delimiter="\t"))
             compared = Counter(line["measure"] for line in lines)
             for line in lines:
                 seeds = line["row_seeds"].split(",") if line["row_seeds"] else ["one"]

@@ -61,3 +61,41 @@ def test_the_schema_accepts_every_configuration(root: Path, folder: str) -> None
 )
 def test_the_schema_refuses_what_the_workflow_refuses(root: Path, overlay: str, message: str) -> None:
     assert any(message in error for error in refused(root, yaml.safe_load(overlay)))
+
+
+def test_tests_of_a_table_are_published_as_lines_of_their_study(
+    pages: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = tmp_path / "docs" / "studies" / "labels"
+    study.mkdir(parents=True)
+    (study / "README.md").touch()
+    columns = (pages.ROOT / "docs" / "results.tsv").read_text().splitlines()[0]
+    published = tmp_path / "docs" / "results.tsv"
+    published.write_text(f"{columns}\n")
+    tests = tmp_path / "results" / "mine" / "few.tests.tsv"
+    tests.parent.mkdir(parents=True)
+    names = (
+        "row",
+        "compared_with",
+        "measure",
+        "row_mean",
+        "difference",
+        "holm_p_value",
+        "verdict",
+        "row_seeds",
+    )
+    values = ("late", "start", "MRR@10", "0.5", "0.1", "0.01", "better", "1,2")
+    tests.write_text("\t".join(names) + "\n" + "\t".join(values) + "\n")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    told = {"study": "labels", "commit": "1a2b3c4d", "settings": "few", "split": "test"}
+    pages.publish([tests], told)
+    (line,) = pages.results()
+    shown = {
+        key: line[key] for key in ("study", "dataset", "row", "value", "difference", "seeds", "comparisons")
+    }
+    assert shown == {
+        "study": "labels", "dataset": "mine", "row": "late", "value": "0.5", "difference": "0.1",
+        "seeds": "2", "comparisons": "1",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="expected a folder of docs/studies, got 'nothing'"):
+        pages.publish([tests], told | {"study": "nothing"})
