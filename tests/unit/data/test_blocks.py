@@ -77,6 +77,9 @@ def test_short_targets_come_as_often_as_asked(tmp_path):
     # a short target of 1..20 keeps the row's first block short of 20 in 19 of 20 cases
     share = np.mean(blocks.lengths[first] < 20)
     assert abs(share - 0.1 * 19 / 20) < 4 * np.sqrt(0.095 * 0.905 / 1500)
+    every = pack_blocks(shards, max_tokens=20, short_probability=1.0, seed=5)
+    of_first = np.bincount(every.lengths[np.searchsorted(every.starts, shards.row_starts[:-1])], minlength=21)
+    assert of_first[0] == 0 and (abs(of_first[1:] - 75) < 4 * np.sqrt(75)).all()  # 1 to 20 alike
 
 
 def test_a_long_block_gives_another_window_inside_it_each_epoch(tmp_path):
