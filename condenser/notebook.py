@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards
     from condenser.model.text_vector import Role
     from condenser.train.masked_texts import MaskedRows
+
+log = logging.getLogger(__name__)
 
 KNOWN_FILE = Path(".snakemake", "known.json")
 
@@ -93,7 +96,8 @@ def encode(
         folder: of the model, such as `search.models["backbone-zeroshot"]`, or any encoder of Hugging Face.
         texts: each a text, or its title and its text.
         role: whether they are queries or passages; a model may have two encoders, or a prompt for each.
-        max_tokens: that a text is cut to, special ones included; else the most that the model reads.
+        max_tokens: that a text is cut to, special ones included; else the most that the model reads. How
+            many texts are cut is logged. Tables cut to the recipe's `lengths`.
         batch_tokens: computed at once; more take more memory.
         device: cpu or cuda.
         precision: of products; auto, fp32, bf16 or fp16, as `compute.precision` of the configuration.
@@ -134,7 +138,7 @@ def read(
     Args:
         folder: of the model, whose tokenizer reads.
         texts: each a text, or its title and its text.
-        max_tokens: that a text is cut to, special ones included.
+        max_tokens: that a text is cut to, special ones included; how many are cut is logged.
         mask_probability: of a token, in whole words; 0 masks none.
         seed, epoch: of the masks, which differ in each epoch.
 
@@ -186,7 +190,10 @@ def _tokens(
     tokenizer = Tokenizer(folder)
     space = tokenizer.leading_space(prompt)
     shards = TokenShards.of_texts(pairs, tokenizer, split=True, leading_space=space)
-    return tokenizer, shards, tokenizer.encode_prompt(prompt, max_tokens=max_tokens)
+    ids = tokenizer.encode_prompt(prompt, max_tokens=max_tokens)
+    if num_cut := int((np.diff(shards.row_starts) + len(ids) + 2 > max_tokens).sum()):
+        log.warning("%d of %d texts are cut to %d tokens", num_cut, len(pairs), max_tokens)
+    return tokenizer, shards, ids
 
 
 @contextmanager

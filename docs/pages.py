@@ -126,7 +126,7 @@ def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
     """Append the lines of tables' tests to docs/results.tsv.
 
     Raises:
-        ValueError: there is no such study, or a commit is missing.
+        ValueError: there is no such study, a commit is missing, or a line is there already.
     """
     if not (ROOT / "docs" / "studies" / told["study"] / "README.md").is_file() or not told["study"]:
         raise ValueError(f"--study: expected a folder of docs/studies, got {told['study']!r}.")
@@ -134,6 +134,8 @@ def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
         raise ValueError("--commit: expected the commit of the code that ran, got none.")
     ours = {"value": "row_mean", "holm_p": "holm_p_value"}
     fixed = {key: told[key] for key in ("study", "commit", "settings", "split")}
+    keys = ("study", "settings", "dataset", "split", "row", "compared_with", "measure")
+    known = {tuple(line[key] for key in keys) for line in results()}
     with (ROOT / "docs" / "results.tsv").open("r+", encoding="utf-8", newline="") as opened:
         columns = opened.readline().rstrip("\n").split("\t")
         opened.seek(0, 2)
@@ -145,6 +147,11 @@ def publish(files: Sequence[Path], told: Mapping[str, Any]) -> None:
                 more = {"date": f"{date.today()}", "dataset": file.parent.name, "seeds": str(len(seeds))}
                 more["comparisons"] = str(compared[line["measure"]])
                 whole = {**line, **{key: line[name] for key, name in ours.items()}, **fixed, **more}
+                if tuple(whole.get(key, "") for key in keys) in known:
+                    raise ValueError(
+                        f"{file}: expected new lines, got {line['row']} in {line['measure']}, which is in "
+                        "docs/results.tsv. Take that out, or give other --settings."
+                    )
                 opened.write("\t".join(whole.get(column, "") for column in columns) + "\n")
 
 
@@ -167,11 +174,17 @@ class Chosen:
         self.digits, self.shows_best = int(keys.get("digits", 3)), keys.get("bold") != "none"
         fixed = {key: keys[key] for key in ("study", "measure", "settings") if key in keys}
         self.lines: dict[tuple[str, str], dict[str, str]] = {}
+        column = "difference" if self.over else "value"
         for line in results():
             if all(line[key] == value for key, value in fixed.items()) and (
                 line["compared_with"] == self.over if self.over else line["value"]
             ):
-                self.lines.setdefault((line["row"], line["dataset"]), line)
+                known = self.lines.setdefault((line["row"], line["dataset"]), line)
+                if line["row"] in self.rows and known[column] != line[column]:
+                    raise ValueError(
+                        f"docs/results.tsv: expected one {line['row']} of {line['dataset']} for {told!r}, "
+                        f"got two. Name their settings: {known['settings']!r} or {line['settings']!r}."
+                    )
         self.datasets = [name for name in COLLECTIONS if any(dataset == name for _, dataset in self.lines)]
         self.measure = keys["measure"]
         missing = [row for row in self.rows if not any(row == known for known, _ in self.lines)]
@@ -205,7 +218,7 @@ def differences_table(told: str) -> str:
             return ""
         low, high = (as_figure(line[f"difference_{end}"]) for end in ("low", "high"))
         text = f"{as_figure(line['difference'], sign='+')} [{low}, {high}]"
-        return text if line["verdict"] == "no difference shown" else f"**{text}**"
+        return f"**{text}**" if line["verdict"] in ("better", "worse") else text
 
     return results_table(chosen, cell)
 
@@ -262,7 +275,7 @@ def drawn(chosen: Chosen) -> bytes:
             for place, row in enumerate(rows):
                 line = chosen.lines[row, name]
                 mean, low, high = (float(line[f"difference{end}"]) for end in ("", "_low", "_high"))
-                colour = QUIET if line["verdict"] == "no difference shown" else "#0072B2"
+                colour = "#0072B2" if line["verdict"] in ("better", "worse") else QUIET
                 panel.barh(place, mean, color=colour, alpha=0.75)
                 panel.errorbar(mean, place, xerr=[[mean - low], [high - mean]], color="#000000", lw=1)
             panel.set_yticks(range(len(rows)), [chosen.titles[row].replace("`", "") for row in rows])

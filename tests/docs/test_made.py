@@ -25,8 +25,20 @@ def pages(root: Path) -> ModuleType:
 
 
 def test_pages_are_what_make_pages_writes(pages: ModuleType) -> None:
-    differ = [file.name for file, text in pages.pages().items() if file.read_text() != text]
+    made = {file: text.encode() for file, text in pages.pages().items()} | pages.pictures()
+    assert len(made) > 8
+    differ = [file.name for file, content in made.items() if file.read_bytes() != content]
     assert not differ, "run `make pages`"
+
+
+def test_figures_that_are_written_by_hand_are_those_of_the_file(root: Path, pages: ModuleType) -> None:
+    columns = ("value", "difference", "difference_low", "difference_high")
+    texts = {line[column] for line in pages.results() for column in columns} - {""}
+    known = {pages.as_figure(text).lstrip("-") for text in texts if re.fullmatch(r"-?[\d.]+", text)}
+    for name in ("README.md", "docs/results.md"):
+        by_hand = re.sub(r"<!-- made.*?<!-- end -->", "", (root / name).read_text(), flags=re.DOTALL)
+        figures = re.findall(r"(?<![\d.\w])\.\d{3}\b", by_hand)
+        assert figures and not [figure for figure in figures if figure not in known], name
 
 
 def test_every_key_has_a_meaning(root: Path) -> None:
@@ -97,5 +109,8 @@ def test_tests_of_a_table_are_published_as_lines_of_their_study(
         "study": "labels", "dataset": "mine", "row": "late", "value": "0.5", "difference": "0.1",
         "seeds": "2", "comparisons": "1",
     }  # fmt: skip
+    with pytest.raises(ValueError, match="expected new lines, got late in MRR@10"):
+        pages.publish([tests], told)
+    assert len(pages.results()) == 1
     with pytest.raises(ValueError, match="expected a folder of docs/studies, got 'nothing'"):
         pages.publish([tests], told | {"study": "nothing"})

@@ -45,7 +45,7 @@ def test_a_search_finds_the_hits_of_the_run(checkout: Path) -> None:
     torch.set_num_threads(threads - 1)
 
 
-def test_vectors_are_those_of_the_workflow(checkout: Path) -> None:
+def test_vectors_are_those_of_the_workflow(checkout: Path, caplog: pytest.LogCaptureFixture) -> None:
     search = condenser.search(checkout / RUN, system="cocondenser-round1")
     passages = list(read_passages(checkout / RUN / "data/collection.jsonl"))[:20]
     texts = [(passage.title, passage.text) for passage in passages]
@@ -53,6 +53,9 @@ def test_vectors_are_those_of_the_workflow(checkout: Path) -> None:
     folder = checkout / RUN / "systems/cocondenser-round1/seed42"
     (shard, *_) = sorted(folder.rglob("collection.0-of-*.npy"))
     np.testing.assert_allclose(vectors, load_npy(shard)[: len(vectors)], atol=1e-5)
+    caplog.clear()
+    condenser.encode(search.models["cocondenser-round1"], ["a b c d e f g h", "a"], max_tokens=6)
+    assert caplog.messages == ["1 of 2 texts are cut to 6 tokens"]
 
 
 def test_what_is_not_made_is_said_with_its_command(checkout: Path, tmp_path: Path) -> None:
