@@ -296,6 +296,7 @@ class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
     separator: Literal["titled", "always"]
+    states_gb: Annotated[float, Field(ge=0.0)]
 
 
 class Metrics(Block):

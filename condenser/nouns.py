@@ -610,6 +610,16 @@ class System(Noun):
         return []
 
     @property
+    def states_from(self) -> System | None:
+        """The bi-encoder whose indexing keeps the token states that it reads; None: it reads none."""
+        return None
+
+    @property
+    def keeps_states(self) -> bool:
+        """Whether its indexing keeps token states, because another system reads them."""
+        return any(system.states_from is self for system in self.others.systems.values())
+
+    @property
     def expansions(self) -> dict[str, str]:
         """The entries of `expansions` that it reads, by its key for them."""
         return {}

@@ -1,7 +1,8 @@
 """Rank the first hits of other runs by MaxSim of token states.
 
-Reads the encoder, the runs, and the tokens and ids of passages and queries. Writes a TREC run and the
-manifest. Token states and finished blocks of scores are kept in the work folder until the run is complete.
+Reads the encoder, the runs, the tokens and ids of passages and queries, and token states of passages where a
+bi-encoder with the same weights kept them. Writes a TREC run and the manifest. Finished blocks of scores are
+kept in the work folder until the run is complete.
 Settings: `system`, `depth`, `recipe.lengths`, `encode`, `compute`, `dataset.split`.
 """
 
@@ -18,8 +19,10 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
     from condenser.retrieve.late import LateModel, rank_by_maxsim
+    from condenser.retrieve.token_states import KeptStates, StatesFiles
 
     files, settings, system = job.input, job.settings, job.settings.system
+    states, starts = (given if isinstance(given, list) else [given] for given in (files.states, files.starts))
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     model = LateModel(
@@ -43,6 +46,7 @@ def main(job: Job) -> dict[str, Any]:
         work_folder=job.work_folder,
         system=job.wildcards["system"],
         is_split=settings.dataset.split is not None,
+        kept=KeptStates(list(map(StatesFiles, states, starts))),
     )
 
 

@@ -84,13 +84,13 @@ class LiveSystem:
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
         self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids), asked.is_split)
-        self._last: tuple[str, Ranking] | None = None
+        self._last: tuple[str, int, Ranking] | None = None
         kind = kinds.load(FOLDER, asked.kind)
-        self._rank: Any = None
+        self._ranker: Any = None
         self._searcher: Any = None
         try:
             if asked.parts:
-                self._step, self._rank = kind.STEP, kind.ranker(asked.files, asked.settings, self._texts)
+                self._step, self._ranker = kind.STEP, kind.ranker(asked.files, asked.settings, self._texts)
             else:
                 self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self._texts.doc_ids)
         except ValueError as error:
@@ -102,7 +102,7 @@ class LiveSystem:
 
     def answer(self, query: str, depth: int) -> Answer:
         """The `depth` best passages for a query that `check` has passed."""
-        ranking = self._ranked(query) if self._rank else self._searched(query, depth)
+        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
         hits = []
         for rank, found in enumerate(ranking.hits[:depth], start=1):
             row = ranking.rows.get(found.text_id)
@@ -110,22 +110,22 @@ class LiveSystem:
             passage = self._texts.passage(row)
             hits.append(Hit(rank, found.score, found.doc_id, passage.title, passage.text, found.passage_id))
         notes = list(ranking.notes)
-        if self._rank and depth > (most := self.asked.settings["depth"]):
+        if self._ranker and depth > (most := self.asked.settings["depth"]):
             notes.append(f"This system ranks at most {most} passages.")
         if self.asked.reasons:
             more = f" and {len(self.asked.reasons) - 1} more" if len(self.asked.reasons) > 1 else ""
             notes.append(f"Out of date: {self.asked.reasons[0]}{more}. Make it again: {self.asked.command}")
         return Answer(hits, ranking.milliseconds, notes)
 
-    def run(self, query: str) -> Ranking:
-        """Its hits as a run of the workflow has them; those of the last query are cached."""
-        if self._last and self._last[0] == query:
-            kept = self._last[1]
+    def run(self, query: str, depth: int) -> Ranking:
+        """Its first hits as a run of the workflow has them; those of the last query are cached."""
+        depth = min(depth, self.asked.settings["depth"])
+        if self._last and self._last[0] == query and self._last[1] >= depth:
+            kept = self._last[2]
             return Ranking(kept.hits, {}, kept.notes, kept.rows)
-        depth = self.asked.settings["depth"]
-        ranking = self._ranked(query) if self._rank else self._searched(query, depth)
+        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
         ranking = replace(ranking, hits=_as_in_run(ranking.hits))
-        self._last = (query, ranking)
+        self._last = (query, depth, ranking)
         return ranking
 
     def _searched(self, query: str, depth: int) -> Ranking:
@@ -155,10 +155,10 @@ class LiveSystem:
 
     def _ranked(self, query: str) -> Ranking:
         """The hits of the parts, ranked as the kind's rule ranks their runs."""
-        notes, hits_of_parts = list[str](), list[list[ScoredDoc]]()
+        notes, hits_of_parts = list[str](self._ranker.notes), list[list[ScoredDoc]]()
         took, rows = dict[str, float](), dict[str, int]()
         for part in self.asked.parts:
-            ranking = self._systems.run(part, query)
+            ranking = self._systems.run(part, query, self._ranker.depth)
             if "open" in ranking.milliseconds:
                 took["open"] = took.get("open", 0) + ranking.milliseconds.pop("open")
             took[part.system] = sum(ranking.milliseconds.values())
@@ -166,10 +166,10 @@ class LiveSystem:
             rows |= ranking.rows
             hits_of_parts.append(ranking.hits)
         began = perf_counter()
-        hits = _as_in_run(self._rank(query, hits_of_parts)) if any(hits_of_parts) else []
+        hits = _as_in_run(self._ranker.rank(query, hits_of_parts)) if any(hits_of_parts) else []
         took[self._step] = (perf_counter() - began) * 1000
         ranking = Ranking(hits, took, notes, rows)
-        self._last = (query, ranking)
+        self._last = (query, self.asked.settings["depth"], ranking)
         return ranking
 
 
@@ -218,10 +218,10 @@ class OpenSystems:
         answer = live.answer(query, depth)
         return Answer(answer.hits, _with_open(opened, answer.milliseconds), answer.notes)
 
-    def run(self, asked: Asked, query: str) -> Ranking:
-        """The run of a system for one query, with the time that opening it took."""
+    def run(self, asked: Asked, query: str, depth: int) -> Ranking:
+        """The first hits in the run of a system for one query, with the time that opening it took."""
         live, opened = self._opened(asked)
-        ranking = live.run(query)
+        ranking = live.run(query, depth)
         took = _with_open(opened, ranking.milliseconds)
         return Ranking(ranking.hits, took, ranking.notes, ranking.rows)
 

@@ -46,6 +46,15 @@ class Retriever(nn.Module):
         vector = TextVector(normalised=is_normalised)
         return vector.projected_and_scaled(chosen, self.projection if is_projected else None)
 
+    def vectors_and_states(self, rows: Rows) -> tuple[Float[Tensor, "row dim"], Float[Tensor, "token out"]]:
+        """The vector of each row, and of all tokens the last layer's states, of length 1."""
+        _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
+        vectors, (of_tokens,) = self.vector.pooled(self.backbone.layers[-1], states, rows, [None])
+        return (
+            self.vector.projected_and_scaled(vectors, self.projection),
+            TextVector(normalised=True).projected_and_scaled(of_tokens, None),
+        )
+
     @property
     def dim(self) -> int:
         """Of a vector."""

@@ -18,6 +18,7 @@ from torch import Tensor
 
 CPU = torch.device("cpu")
 TOKENS_MULTIPLE, CHOSEN_MULTIPLE = 128, 32  # of all tokens of a chunk; of those that a last layer computes
+_FEW_MULTIPLE = 16  # of the tokens of a chunk with fewer than TOKENS_MULTIPLE, as a query has
 _GPU_MULTIPLE = 8  # of a row, in which matrices are multiplied fastest
 _CPU_MULTIPLE = 16  # of others, PyTorch's softmax of bfloat16 takes up to three times as long on a CPU
 Part = TypeVar("Part", bound="OnDevice")
@@ -185,7 +186,8 @@ class Rows(OnDevice):
         They take least time if rows of similar length stand together.
         """
         num_tokens, firsts = int(lengths.sum()), np.cumsum(lengths) - lengths
-        num_computed = padded_count(num_tokens, multiple=TOKENS_MULTIPLE)
+        is_short = num_tokens < TOKENS_MULTIPLE
+        num_computed = padded_count(num_tokens, multiple=_FEW_MULTIPLE if is_short else TOKENS_MULTIPLE)
         places = _of_row(np.arange(0, ids.size, ids.shape[1]), lengths)
         widths = row_widths(lengths, on_cpu=device.type == "cpu")
         sizes = np.diff(np.flatnonzero(np.diff(widths, prepend=0, append=0)))

@@ -339,7 +339,10 @@ def _encode(job: Job, sizes: Sizes) -> tuple[Work, float]:
     lengths = vars(job.config.recipe).get("lengths")
     of_passages = "shard" in job.wildcards
     most = (lengths.passage if of_passages else lengths.query) if lengths else job.config.recipe.max_tokens
-    return {"passed": weights * texts.count * texts.length(most)}, 4 * texts.count * dim
+    tokens = texts.count * texts.length(most)
+    of_states = tokens * (dim + 8)  # `record_of_token`
+    kept = of_states if of_states <= 1e9 * vars(job.config).get("states_gb", 0.0) * job.share else 0.0
+    return {"passed": weights * tokens}, 4 * texts.count * dim + kept
 
 
 def _search(job: Job, sizes: Sizes) -> tuple[Work, float]:
@@ -349,12 +352,14 @@ def _search(job: Job, sizes: Sizes) -> tuple[Work, float]:
 
 
 def _candidates(job: Job, sizes: Sizes) -> tuple[Work, float]:
-    """A passage is encoded once, with a cross-encoder (`rerank`) once with each query."""
+    """A passage is encoded once unless its states are kept; with a cross-encoder once with each query."""
     lengths, read, passages = job.config.recipe.lengths, sizes.hits_read(job), sizes.passages(job)
     tokens = passages.length(lengths.passage) * min(read, passages.count)
     if job.rule == "rerank":
         pair = sizes.queries(job).length(lengths.query) + passages.length(lengths.passage)
         tokens = read * pair
+    elif any(need.rule == "encode" for need in job.needs):
+        tokens = 0.0
     return {"passed": sizes.model(job)[0] * tokens, "hit": read}, sizes.hits(job) * _HIT_BYTES
 
 

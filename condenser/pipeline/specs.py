@@ -318,6 +318,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     `query_set`, the entry of `extracted` for its split where that has one. Such queries, and official ones
     without judgement, have runs as deep as those of train queries. `expansion` is the entry of `expansions`
     for an index or for a system's queries, without what makes its files, which are inputs; else None.
+    `states_gb` is the most that a system's token states may need; 0 where no other system reads them.
     `term_weights` is its key `trained`, and `generated` that of the name.
 
     Raises:
@@ -350,6 +351,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if "split" not in wildcards:
             hidden.update(system.OF_RUNS)
         seen.system = _without(system, hidden)
+        seen.states_gb = config.encode.states_gb if system.keeps_states else 0.0
     name = system.expansions.get("expanded_queries") if system else None
     if "index" in wildcards:
         name = next(iter(wildcards["index"].split(".")[1:]), None)

@@ -24,7 +24,7 @@ from condenser.program import printable
 from condenser.progress import track
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
-_RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks", FIRST_SEEN}}
+_RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks", "last", FIRST_SEEN}}
 
 _MOST_LINKS = 16  # to one folder: links between folders could make a tree without end
 

@@ -9,31 +9,51 @@ import os
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float32
 
 from condenser.files import atomic_write, open_no_link, read_json, sha256_file, write_json
 
 log = logging.getLogger(__name__)
 
 
+def row_of_numbers(dim: int) -> np.dtype:
+    """A row of so many float32 numbers, for `BlockFile`."""
+    return np.dtype(("<f4", (dim,)))
+
+
+def block_bounds(num_rows: int, rows_of_block: int) -> list[int]:
+    """0, and the rows that there are at the end of each block; the last one may be shorter.
+
+    >>> block_bounds(10, 4)
+    [0, 4, 8, 10]
+    """
+    return [*range(0, num_rows, rows_of_block), num_rows] if num_rows else [0]
+
+
 class BlockFile:
-    """Rows of finished blocks, float32 [row, dim], in an NPY file, and the SHA-256 of each block in another.
+    """Rows of finished blocks in an NPY file, and the SHA-256 of each block in another.
 
     The NPY file `path` is whole after the last block. A killed process may have written part of a block:
     a block is finished if its SHA-256 is there and correct, and so are those of all earlier blocks.
     """
 
-    def __init__(self, folder: Path, name: str, *, num_rows: int, rows_of_block: int, dim: int) -> None:
+    def __init__(self, folder: Path, name: str, *, row: np.dtype, bounds: Sequence[int]) -> None:
+        """Open no file yet.
+
+        Args:
+            row: the type of a row.
+            bounds: 0, and the rows that there are at the end of each block.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         self.path, self._digests_path = folder / f"{name}.npy", folder / f"{name}.sha256"
         header = io.BytesIO()
-        shape = {"descr": "<f4", "fortran_order": False, "shape": (num_rows, dim)}
-        np.lib.format.write_array_header_1_0(header, shape)
-        self._header = header.getvalue()
-        self._num_rows, self._rows_of_block, self._dim = num_rows, rows_of_block, dim
+        shape = (bounds[-1], *row.shape)
+        described = {"descr": np.lib.format.dtype_to_descr(row.base), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(header, described)
+        self._header, self._bounds, self._row_bytes = header.getvalue(), bounds, row.itemsize
         self._count = 0
 
     def __enter__(self) -> BlockFile:
@@ -48,12 +68,17 @@ class BlockFile:
         self._files.close()
 
     @property
+    def num_done(self) -> int:
+        """The finished blocks."""
+        return self._count
+
+    @property
     def num_rows_done(self) -> int:
-        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be shorter
+        """The rows in them."""
+        return self._bounds[self._count]
 
     def _keep_whole_blocks(self) -> None:
         """Count the finished blocks, and cut both files after them."""
-        block_bytes = self._rows_of_block * self._dim * 4
         self._data.seek(0)
         self._digests.seek(0)
         told = self._digests.read().splitlines(keepends=True)
@@ -61,18 +86,17 @@ class BlockFile:
             self._data.truncate(0)
             self._data.write(self._header)
             told = []
-        while self.num_rows_done < self._num_rows and self._count < len(told):
-            if told[self._count] != _digest_line(self._data.read(block_bytes)):
+        for begin, end in pairwise(self._bounds[: len(told) + 1]):
+            if told[self._count] != _digest_line(self._data.read((end - begin) * self._row_bytes)):
                 log.warning(
                     "%s: block %d is damaged or incomplete; resuming from it", self.path, self._count + 1
                 )
                 break
             self._count += 1
-        self._data.truncate(len(self._header) + self.num_rows_done * self._dim * 4)
+        self._data.truncate(len(self._header) + self.num_rows_done * self._row_bytes)
         self._digests.truncate(sum(map(len, told[: self._count])))
 
-    def append(self, block: Float32[np.ndarray, "row dim"]) -> None:
-        content = block.tobytes()
+    def append(self, content: bytes) -> None:
         for file, part in ((self._data, content), (self._digests, _digest_line(content))):
             file.write(part)
             file.flush()
@@ -80,7 +104,7 @@ class BlockFile:
 
     def link_to(self, output: Path) -> None:
         """Give the whole file another name, which takes no room; a copy where no link is possible."""
-        assert self.num_rows_done == self._num_rows, "every row is computed once"
+        assert self.num_rows_done == self._bounds[-1], "every row is computed once"
         self._data.flush()
         os.fsync(self._data.fileno())
         output.parent.mkdir(parents=True, exist_ok=True)

@@ -15,9 +15,10 @@ and `first` of a model that is trained for them. Of any other model they take co
 the lengths of its states should mean. COIL has a larger projection for [CLS] and leaves out [SEP]; ME-BERT
 has a further LayerNorm. Here all tokens share one projection, if any.
 
-The pairs of a query and a passage are scored in the order of the passages: a passage is encoded, and scored
-for all queries that need it. So no states of passages are kept: those of all queries are in memory, in 16
-bits, and those of one block of passages. An interrupted job resumes after its last block of pairs.
+The pairs of a query and a passage are scored in the order of the passages, whose states were kept when they
+were indexed (`condenser.retrieve.token_states`), or else are encoded, each passage once for all queries that
+need it. The states of all queries are in memory, in 16 bits, and those of one block of passages. An
+interrupted job resumes after its last block of pairs.
 """
 
 from __future__ import annotations
@@ -45,12 +46,13 @@ from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import Role
 from condenser.progress import Progress
-from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.blocks import BlockFile, block_bounds, row_of_numbers
 from condenser.retrieve.documents import ranked_pairs
 from condenser.retrieve.fusion import read_together
 from condenser.retrieve.inference import Batch, TextReader, through
+from condenser.retrieve.token_states import KeptStates, Records, in_floats
 
-States = Float16[np.ndarray, "token dim"]
+States = Float16[np.ndarray, "token dim"] | Float32[np.ndarray, "token dim"]
 
 
 def rank_by_maxsim(
@@ -66,6 +68,7 @@ def rank_by_maxsim(
     work_folder: Path,
     system: str,
     is_split: bool = False,
+    kept: KeptStates | None = None,
 ) -> dict[str, int]:
     """Write the run of the first `hits` hits of each query in every run of `candidates`; returns counts.
 
@@ -78,19 +81,20 @@ def rank_by_maxsim(
 
     Args:
         subset: ids of the queries that are ranked; None for all of the runs.
+        kept: token states of the passages by the same model, which are read in place of encoding.
 
     Counts: `queries`, `pairs` (of a query and a passage), `passages` and `tokens` (of these, that count),
-    `hits`.
+    `hits`, `passages_encoded`.
 
     Raises:
         ValueError: a state is NaN or infinite.
     """
     texts = files.read()
     query_rows, passage_rows = _pairs(candidates, files, texts, subset=subset, hits=hits)
+    queries, passages = model.encoders(texts, kept)
     with weights_unchanged(), full_disk_named(work_folder):
         scores, tokens = _scores(
-            *model.encoders(texts),
-            *(query_rows, passage_rows),
+            *(queries, passages, query_rows, passage_rows),
             is_exact=model.match == "exact",
             block_rows=block_rows,
             device=model.compute.device,
@@ -106,6 +110,7 @@ def rank_by_maxsim(
         "passages": len(first_pairs),
         "tokens": int(tokens[first_pairs].sum()),
         "hits": write_run(output, best, system=system),
+        "passages_encoded": len(first_pairs) if isinstance(passages, TokenEncoder) else 0,
     }
 
 
@@ -138,21 +143,30 @@ class LateModel:
         names = ("special_tokens", "punctuation", "match", "first_states")
         self.choices = token_choices(self.tokenizer, **{name: getattr(self, name) for name in names})
 
-    def encoders(self, texts: Texts) -> tuple[TokenEncoder, TokenEncoder]:
-        """Of the queries, and of the passages."""
-        return (
-            TokenEncoder(self, "query", texts.queries, texts.query_ids),
-            TokenEncoder(self, "passage", texts.passages, texts.doc_ids),
-        )
+    def encoders(
+        self, texts: Texts, kept: KeptStates | None = None
+    ) -> tuple[TokenEncoder, TokenEncoder | KeptPassages]:
+        """What gives the states of the queries, and of the passages: those that were kept, if any were."""
+        queries = TokenEncoder(self, "query", texts.queries, texts.query_ids)
+        if kept is not None and kept.are_kept:
+            return queries, KeptPassages(self, kept)
+        return queries, TokenEncoder(self, "passage", texts.passages, texts.doc_ids)
 
-    def scores_of_query(self, texts: Texts, *, block_rows: int) -> Float32[np.ndarray, " passage"]:
-        """The score of the one query of `texts` with each of the passages, `block_rows` of them at a time.
+    def scores_of_query(
+        self,
+        texts: Texts,
+        rows: Int64[np.ndarray, " passage"],
+        *,
+        block_rows: int,
+        kept: KeptStates | None = None,
+    ) -> Float32[np.ndarray, " passage"]:
+        """The score of the one query of `texts` with each passage of some rows, `block_rows` at a time.
 
         Raises:
             ValueError: a state is NaN or infinite.
         """
-        queries, passages = self.encoders(texts)
-        query, rows = np.zeros(1, np.int64), np.arange(texts.passages.num_rows)
+        queries, passages = self.encoders(texts, kept)
+        query = np.zeros(1, np.int64)
         with weights_unchanged():
             states = dict(enumerate(queries.states(query)))
             ids = dict(enumerate(queries.ids(query))) if self.match == "exact" else None
@@ -161,6 +175,15 @@ class LateModel:
                 for block in np.split(rows, range(block_rows, len(rows), block_rows))
             ]
         return np.concatenate(blocks)[:, 0]
+
+    def num_around(self, role: Role) -> int:
+        """Tokens around a text: the special ones and the prompt."""
+        return len(self.prompt(role)) + 2
+
+    def prompt(self, role: Role) -> Int[np.ndarray, " token"]:
+        """The tokens of what is put before a query or a passage."""
+        text, max_tokens = self.retriever.vector.prompt(role), self.lengths[role]
+        return self.tokenizer.encode_prompt(text, max_tokens=max_tokens)
 
 
 def maxsim(
@@ -229,9 +252,7 @@ class TokenEncoder:
     @cached_property
     def _reader(self) -> TextReader:
         model, max_tokens = self.model, self.model.lengths[self.role]
-        prompt = model.tokenizer.encode_prompt(
-            model.retriever.vector.prompt(self.role), max_tokens=max_tokens
-        )
+        prompt = model.prompt(self.role)
         return TextReader(self.shards, model.tokenizer, max_tokens, model.batch_tokens, prompt)
 
     def _counted(self, batch: Batch) -> Bool[np.ndarray, "row place"]:
@@ -251,9 +272,41 @@ class TokenEncoder:
         return states, counted.sum(axis=1)
 
 
+@dataclass(frozen=True)
+class KeptPassages:
+    """Gives the states of the tokens that count, as they were kept when the passages were indexed."""
+
+    model: LateModel
+    kept: KeptStates
+
+    def states(self, rows: Int64[np.ndarray, " passage"]) -> list[States]:
+        """The states of each of some passages."""
+        return [in_floats(records) for records in self._counted(rows)]
+
+    def ids(self, rows: Int64[np.ndarray, " passage"]) -> list[Int[np.ndarray, " token"]]:
+        """The ids of the tokens that count, of each of some passages."""
+        return [records["id"].astype(np.int64) for records in self._counted(rows)]
+
+    def _counted(self, rows: Int64[np.ndarray, " passage"]) -> list[Records]:
+        """The tokens that count."""
+        found = self.kept.of_rows(rows)
+        lengths = np.array(list(map(len, found)))
+        is_token = np.arange(lengths.max(initial=0)) < lengths[:, None]
+        ids = np.zeros(is_token.shape, np.int64)
+        ids[is_token] = np.concatenate([records["id"] for records in found])
+        first = self.model.num_around("passage") - 1
+        counted = self.model.choices["passage"].counted(ids, lengths, first=first)
+        return [
+            records if counts.all() else records[counts]
+            for records, counts in zip(
+                found, np.split(counted[is_token], np.cumsum(lengths)[:-1]), strict=True
+            )
+        ]
+
+
 def _scores(
     queries: TokenEncoder,
-    passages: TokenEncoder,
+    passages: TokenEncoder | KeptPassages,
     query_rows: Int64[np.ndarray, " pair"],
     passage_rows: Int64[np.ndarray, " pair"],
     *,
@@ -269,7 +322,8 @@ def _scores(
     order, num_pairs = np.argsort(passage_rows, kind="stable"), len(passage_rows)
     pairs_of_block = block_rows * max(1, round(num_pairs / max(1, len(np.unique(passage_rows)))))
     asked = np.unique(query_rows)
-    with BlockFile(folder, "scores", num_rows=num_pairs, rows_of_block=pairs_of_block, dim=2) as blocks:
+    bounds = block_bounds(num_pairs, pairs_of_block)
+    with BlockFile(folder, "scores", row=row_of_numbers(2), bounds=bounds) as blocks:
         states: dict[int, States] = {}
         ids: dict[int, Int[np.ndarray, " token"]] | None = {} if is_exact else None
         if blocks.num_rows_done < num_pairs:
@@ -293,7 +347,7 @@ def _scores(
                         for part in parts
                     ]
                 )
-                blocks.append(block)
+                blocks.append(block.tobytes())
                 progress.advance(len(block))
     found = np.empty((num_pairs, 2), np.float32)
     found[order] = load_npy(blocks.path, mapped=False)
@@ -309,7 +363,7 @@ def _by_passages(passage_rows: Int64[np.ndarray, " pair"], *, most: int) -> list
 def _scores_of_passages(
     states: Mapping[int, States],
     ids: Mapping[int, Int[np.ndarray, " token"]] | None,
-    passages: TokenEncoder,
+    passages: TokenEncoder | KeptPassages,
     query_rows: Int64[np.ndarray, " pair"],
     passage_rows: Int64[np.ndarray, " pair"],
     device: torch.device,
@@ -319,15 +373,18 @@ def _scores_of_passages(
     rows = passage_rows[bounds[:-1]]
     of_passages, words_of_passages = passages.states(rows), None if ids is None else passages.ids(rows)
     found = np.empty((len(passage_rows), 2), np.float32)
+    asked_last: Int64[np.ndarray, " query"] | None = None
     for place, ((begin, end), passage) in enumerate(zip(pairwise(bounds), of_passages, strict=True)):
-        of_queries = [states[row] for row in query_rows[begin:end].tolist()]
-        counts = torch.tensor(list(map(len, of_queries)), device=device)
+        if asked_last is None or not np.array_equal(query_rows[begin:end], asked_last):
+            asked_last = query_rows[begin:end]
+            of_queries = [states[row] for row in asked_last.tolist()]
+            counts = torch.tensor(list(map(len, of_queries)), device=device)
+            words = torch.from_numpy(np.concatenate(of_queries)).to(device).float()
         meets = None
         if ids is not None and words_of_passages is not None:
             asked = np.concatenate([ids[row] for row in query_rows[begin:end].tolist()])
             meets = torch.from_numpy(words_of_passages[place][:, None] == asked).to(device)
         with torch.inference_mode():
-            words = torch.from_numpy(np.concatenate(of_queries)).to(device).float()
             scores = maxsim(words, counts, torch.from_numpy(passage).to(device).float(), meets=meets)
         found[begin:end, 0], found[begin:end, 1] = scores.cpu().numpy(), len(passage)
     return found

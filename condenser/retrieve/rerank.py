@@ -25,7 +25,7 @@ from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
 from condenser.model.operations import weights_unchanged
 from condenser.progress import Progress
-from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.blocks import BlockFile, block_bounds, row_of_numbers
 from condenser.retrieve.documents import ranked_pairs
 from condenser.retrieve.inference import Batch, outputs_of
 
@@ -71,16 +71,17 @@ def rerank(
         depth=depth,
     )
     num_pairs = len(query_rows)
+    bounds = block_bounds(num_pairs, block_rows)
     with (
         weights_unchanged(),
         full_disk_named(work_folder),
-        BlockFile(work_folder, "scores", num_rows=num_pairs, rows_of_block=block_rows, dim=1) as blocks,
+        BlockFile(work_folder, "scores", row=row_of_numbers(1), bounds=bounds) as blocks,
         Progress("rerank", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress,
     ):
         for start in range(blocks.num_rows_done, num_pairs, block_rows):
             of_block = slice(start, start + block_rows)
             block = model.scores(texts, query_rows[of_block], passage_rows[of_block])
-            blocks.append(block[:, None])
+            blocks.append(block.tobytes())
             progress.advance(len(block))
     scores = load_npy(blocks.path, mapped=False)[:, 0]
     hits = ranked_pairs(

@@ -7,12 +7,13 @@ behind a query, and with an encoder that is trained for it or not. The computati
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from condenser.nouns import FineTunedSystem
+from condenser.nouns import FineTunedSystem, System
 from condenser.settings import Count, Names
 
 if TYPE_CHECKING:
@@ -87,6 +88,26 @@ class Settings(FineTunedSystem):
     @property
     def own_depth(self) -> int:
         return self.depth
+
+    @property
+    def states_from(self) -> System | None:
+        """The first candidate that is a bi-encoder with the same weights and as long passages."""
+        for other in () if self.train else map(self.others.systems.get, self.candidates):
+            if other is None or other.kind != "biencoder":
+                continue
+            is_same = other.key == self.initial or (other.start == self.initial and not other.is_trained)
+            lengths = [system.own_recipe.get("lengths", {}).get("passage") for system in (self, other)]
+            variants = [(system.has_sizes, system.has_seeds) for system in (self, other)]
+            if is_same and lengths[0] == lengths[1] and variants[0] == variants[1]:
+                return other
+        return None
+
+    def files_to_answer(self, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+        """The token states of the collection, where they are kept."""
+        if (other := self.states_from) is None:
+            return {}
+        folder = f"{dataset}/systems/{other.key}/{Path(variant).name}/embeddings"
+        return {"states": [f"{folder}/collection.{shard}.states.npy" for shard in shards]}
 
     def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
         """Fine-tuning of the encoder of `initial` on examples: see `late_training`."""

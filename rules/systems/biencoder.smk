@@ -1,5 +1,6 @@
 # Bi-encoders. Needs: a fine-tuned or pre-trained model and token shards. Makes: embeddings, one shard for
-# each token shard, and by exhaustive search a run.
+# each token shard, with the token states that a late interaction reads (else their files are empty), and by
+# exhaustive search a run. In results/{dataset}/last/ stays what was encoded, of which the next encoding copies rows.
 
 BIENCODERS = config.systems_of_kind("biencoder")
 ENCODING = ("encode.batch_tokens", "encode.block_rows")
@@ -13,6 +14,8 @@ rule encode:
         lengths=lengths_if_auto("passage"),
     output:
         embeddings="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.npy",
+        states="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.states.npy",
+        starts="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.starts.npy",
         manifest="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.manifest.json",
     log:
         "results/{dataset}/logs/encode.{system}.{variant}.{shard}.log",
@@ -28,7 +31,14 @@ rule encode:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=SPECS.job("encode", settings=["recipe.lengths.passage", *ENCODING, "compute"], packages=TORCH),
+        job=SPECS.job(
+            "encode",
+            settings=["recipe.lengths.passage", *ENCODING, "states_gb", "compute"],
+            options=lambda wildcards, threads, resources: {
+                "last": "results/{dataset}/last/{system}.{variant}.{shard}".format(**wildcards)
+            },
+            packages=TORCH,
+        ),
     shell:
         RUN
 

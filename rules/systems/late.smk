@@ -1,11 +1,13 @@
-# Late interaction. Needs: a pre-trained model, token shards, and the runs of the systems whose first hits are
-# scored. Makes: a run of these hits.
+# Late interaction. Needs: a pre-trained model, token shards, the runs of the systems whose first hits are
+# scored, and the token states that one of them keeps, if one has the same model. Makes: a run of these hits.
 
 
 rule late:
     input:
         model=encoder_of,
         candidates=runs_of_parts("candidates"),
+        states=kept_states("states"),
+        starts=kept_states("starts"),
         tokens=tokens_of_system,
         query_tokens=query_tokens_of,
         doc_ids=data("doc_ids.txt"),

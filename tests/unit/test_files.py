@@ -26,7 +26,7 @@ from condenser.files import (
     write_json,
 )
 from condenser.pipeline.locks import join_folder
-from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.blocks import BlockFile, row_of_numbers
 from condenser.train.checkpoint import StepLog, prepare_work_folder
 from tests.small_files import small_files
 
@@ -136,7 +136,7 @@ def test_files_of_known_names_that_are_continued_are_no_links(tmp_path: Path) ->
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).symlink_to(precious)
 
-    blocks = BlockFile(tmp_path, "b", num_rows=1, rows_of_block=1, dim=1)
+    blocks = BlockFile(tmp_path, "b", row=row_of_numbers(1), bounds=[0, 1])
     for write in (
         lambda: join_folder(tmp_path / ".snakemake"),
         blocks.__enter__,

@@ -10,8 +10,8 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
 A kind that ranks the hits of other systems has these instead:
 
 - `STEP`: what its own work is called where times are shown;
-- `ranker(files, settings, texts: Texts) -> Rank`: opens its files; `settings` has `depth` too, the hits of
-  its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` ranks as the
+- `ranker(files, settings, texts: Texts) -> Ranker`: opens its files; `settings` has `depth` too, the hits of
+  its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Ranker` ranks as the
   kind's rule would, by the same function.
 
 What must be made first says `condenser.nouns.System.files_to_answer`. To the files of a system with an
@@ -48,8 +48,20 @@ class Found:
     notes: list[str] = field(default_factory=list)
 
 
-Rank = Callable[[str, list[list[ScoredDoc]]], Iterable[ScoredDoc]]
-"""From a query, and its hits in the run of each part (one part has some), to its ranking."""
+@dataclass(frozen=True)
+class Ranker:
+    """A system that ranks the hits of others.
+
+    Attributes:
+        rank: from a query, and its hits in the run of each part (one part has some), to its ranking.
+        depth: the first hits of each part that it reads.
+        notes: as those of `Found`, of every answer.
+    """
+
+    rank: Callable[[str, list[list[ScoredDoc]]], Iterable[ScoredDoc]]
+    depth: int
+    notes: list[str] = field(default_factory=list)
+
 
 QUERY_ID = "query"
 

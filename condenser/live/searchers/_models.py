@@ -54,16 +54,20 @@ class PairModel:
         self._spaces = {role: self._tokenizer.leading_space(vector.prompt(role)) for role in roles}
         self._collection, self._depth = texts, settings["depth"]
 
-    def texts(self, query: str, hits: Iterable[ScoredDoc]) -> Texts:
-        """The tokens and ids of the query, and of the passages of the hits in row order.
+    def rows(self, hits: Iterable[ScoredDoc]) -> Int64[np.ndarray, " passage"]:
+        """The rows of the passages of some hits, in order, each once."""
+        found = {self._collection.doc_ids.row_of(hit.text_id.encode()) for hit in hits}
+        return np.array(sorted(found), dtype=np.int64)
+
+    def texts(self, query: str, rows: Iterable[int]) -> Texts:
+        """The tokens and ids of the query, and of the passages in these rows of the collection.
 
         They are what the workflow makes of a split and a collection.
         """
         from condenser.data.text_files import Texts
         from condenser.data.tokens import TokenShards
 
-        rows = sorted({self._collection.doc_ids.row_of(hit.text_id.encode()) for hit in hits})
-        passages = [self._collection.passage(row) for row in rows]
+        passages = [self._collection.passage(int(row)) for row in rows]
         return Texts(
             TokenShards.of_texts(
                 [(passage.title, passage.text) for passage in passages],
@@ -80,13 +84,17 @@ class PairModel:
         )
 
     def ranked(
-        self, texts: Texts, rows: Int64[np.ndarray, " pair"], scores: Float32[np.ndarray, " pair"]
+        self,
+        rows: Int64[np.ndarray, " passage"],
+        places: Int64[np.ndarray, " pair"],
+        scores: Float32[np.ndarray, " pair"],
     ) -> Iterable[ScoredDoc]:
-        """The best of the passages in these rows of `texts`."""
+        """The best of the passages in the rows at these places."""
         from condenser.retrieve.documents import ranked_pairs
 
+        ids = [self._collection.doc_ids[row].decode() for row in rows.tolist()]
         return ranked_pairs(
-            *(texts.query_ids, texts.doc_ids, np.zeros_like(rows), rows, scores),
+            *([QUERY_ID], ids, np.zeros_like(places), places, scores),
             depth=self._depth,
             is_split=self._collection.is_split,
         )

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.records import ScoredDoc
-from condenser.live.searchers import Rank
+from condenser.live.searchers import Ranker
 from condenser.live.searchers._models import PairModel
 from condenser.live.texts import Texts
 
 STEP = "rerank"
 
 
-def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Ranker:
     """Gives the reranked hits."""
     import numpy as np
 
@@ -27,12 +27,13 @@ def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], tex
     def rank(query: str, hits_of_parts: list[list[ScoredDoc]]) -> Iterable[ScoredDoc]:
         (candidates,) = hits_of_parts
         hits = candidates[: settings["depth"]]
-        read = model.texts(query, hits)
+        rows = model.rows(hits)
+        read = model.texts(query, rows)
         row_of = {text_id: row for row, text_id in enumerate(read.doc_ids)}
-        rows = np.array([row_of[hit.text_id] for hit in hits])  # in the order of the run, as its batches
-        blocks = np.split(rows, range(block_rows, len(rows), block_rows))
+        order = np.array([row_of[hit.text_id] for hit in hits])  # that of the run, as its batches
+        blocks = np.split(order, range(block_rows, len(order), block_rows))
         with weights_unchanged():
             scores = [model.scorer.scores(read, 0 * block, block) for block in blocks]
-        return model.ranked(read, rows, np.concatenate(scores))
+        return model.ranked(rows, order, np.concatenate(scores))
 
-    return rank
+    return Ranker(rank, settings["depth"])

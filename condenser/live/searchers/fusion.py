@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.records import ScoredDoc
-from condenser.live.searchers import Rank
+from condenser.live.searchers import Ranker
 from condenser.live.texts import Texts
 
 STEP = "fuse"
 
 
-def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Ranker:
     """Gives the fused hits."""
     from condenser.retrieve.fusion import fuse, weights_of
 
@@ -24,4 +24,4 @@ def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], tex
     def rank(query: str, hits_of_parts: list[list[ScoredDoc]]) -> list[ScoredDoc]:
         return fuse(hits_of_parts, method=system["method"], weights=weights, depth=depth, k=system["k"])
 
-    return rank
+    return Ranker(rank, depth)

@@ -227,7 +227,9 @@ def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path
         "recipe": {"lengths": {"passage": 32}},
         "encode": {"batch_tokens": 512, "block_rows": 8},
         "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
+        "states_gb": 0.0,
     }
+    parts = ("states", "starts")
     with pytest.raises(ValueError, match="NaN or infinity for passage id 24 and 7 more of its block"):
         do(
             "encode",
@@ -239,7 +241,12 @@ def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path
                 "doc_ids": tmp_path / "doc_ids.txt",
                 "lengths": [],
             },
-            output={"embeddings": tmp_path / "out.npy", "manifest": tmp_path / "m.json"},
+            output={
+                "embeddings": tmp_path / "out.npy",
+                "manifest": tmp_path / "m.json",
+                **{part: tmp_path / f"{part}.npy" for part in parts},
+            },
+            options={"last": tmp_path / "last"},
         )
     assert not (tmp_path / "out.npy").exists() and not (tmp_path / "m.json").exists()
 
