@@ -113,6 +113,11 @@ def system_file(dataset, system, variant, name):
     return f"results/{dataset}/systems/{system}/{variant}/{name}"
 
 
+def last_rows_of(dataset, system, variant, shard):
+    """The folder that keeps what was encoded last, of which the next encoding copies rows."""
+    return f"results/{dataset}/last/{system}.{variant}.{shard}"
+
+
 def run_file(dataset, system, variant, split):
     """The run of a system, which has no variants where no fine-tuning makes it.
 

@@ -197,10 +197,13 @@ def hours_of(needed, forecast, num_bytes):
     unknown = f", {len(seconds) - len(known)} of unknown time" if len(known) < len(seconds) else ""
     together = max(sum(one * share_of(job) for job, one in known.items()), *known.values())
     size = sum(num_bytes.get(key_of(job), 0.0) for job in needed)
+    encodings = [job.wildcards_dict for job in needed if job.rule.name == "encode"]
+    may_copy = any(os.path.isdir(last_rows_of(**names)) for names in encodings)
     return (
         f"By the plan about {costs.in_words(together)} and {costs.size_in_words(size)} on the disk ({len(needed)} "
         f"job{'s'[: len(needed) > 1]}{unknown}; {costs.in_words(sum(known.values()))} one after the other), "
         f"{forecast.rests_on(MACHINE)}. "
+        f"{'Passages that were encoded before are copied, so it may take less. ' * may_copy}"
         "For each job, make results/<dataset>/<table>.plan.tsv, for a GPU .plan.H200.tsv."
     )
 

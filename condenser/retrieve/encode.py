@@ -8,6 +8,7 @@ are made of the other rows alone.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,6 +36,8 @@ from condenser.retrieve.token_states import (
     records_of_tokens,
     split_texts,
 )
+
+log = logging.getLogger(__name__)
 
 
 def encode_texts(
@@ -90,6 +93,8 @@ def encode_texts(
         keys = last.keys(shards, wanted, max_tokens=max_tokens - len(prompt))
         copied = last.find(keys, with_states=keeps)
     new = np.flatnonzero(copied < 0)
+    if len(new) < len(wanted):
+        log.info("%d of %d passages were encoded before: copied", len(wanted) - len(new), len(wanted))
 
     def computed(of_block: Int[np.ndarray, " row"]) -> tuple[Float32[np.ndarray, "row dim"], list[Records]]:
         batches, rounded = list(reader.batches(of_block)), list[tuple[np.ndarray, np.ndarray]]()

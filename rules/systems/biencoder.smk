@@ -34,9 +34,7 @@ rule encode:
         job=SPECS.job(
             "encode",
             settings=["recipe.lengths.passage", *ENCODING, "states_gb", "compute"],
-            options=lambda wildcards, threads, resources: {
-                "last": "results/{dataset}/last/{system}.{variant}.{shard}".format(**wildcards)
-            },
+            options=lambda wildcards, threads, resources: {"last": last_rows_of(**wildcards)},
             packages=TORCH,
         ),
     shell:

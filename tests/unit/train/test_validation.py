@@ -174,7 +174,7 @@ def test_held_out_queries_are_ranked_without_dropout(files: Files, tmp_path: Pat
 def test_a_training_that_does_harm_leaves_the_weights_of_the_start(files: Files, tmp_path: Path) -> None:
     ids = [example.query_id for example in read_examples(files.examples)][::2]
     few = {"standard_errors": 1.0}  # nine queries show no more
-    _validated(files, tmp_path / "model", ids, learning_rate=30.0, v=few)
+    _validated(files, tmp_path / "model", ids, learning_rate=100.0, v=few)
     compared = read_json(tmp_path / "model" / VALIDATION_FILE)
     assert compared["kept"] == "start" and compared["trained"] < compared["start"]
     start = load_file(files.backbone / "model.safetensors")
