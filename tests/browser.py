@@ -28,7 +28,13 @@ QUIET = (  # nothing of Chromium's own on the network, and no sandbox, which roo
     "--remote-debugging-port=0",
 )
 DESKTOP, PHONE = (1280, 900), (390, 844)
-KEYS = {"Enter": (13, "\r"), "ArrowDown": (40, "")}  # the number of a key, and what it types
+KEYS = {
+    "Enter": (13, "\r"),
+    "ArrowDown": (40, ""),
+    "Tab": (9, ""),
+    **{key: (ord(key.upper()), key) for key in "01url"},
+}
+"""The number of a key, and what it types."""
 
 
 def chromium() -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from condenser.data.judged import SPLIT
 from condenser.data.parsing import MAX_ID_BYTES, MAX_PASSAGE_CHARACTERS, BadRow, check_passage
 from condenser.data.records import Passage
 from condenser.files import atomic_write, read_json, write_json
@@ -85,7 +86,8 @@ def write_index_overlay(
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / "corpus.jsonl") as file:
         file.writelines(f"{line}\n".encode() for line in lines)
-    entry: dict[str, Any] = {"source": "beir", "path": str(folder), "train_split": None, "eval_split": None}
+    judged = SPLIT if (folder / f"qrels/{SPLIT}.tsv").is_file() else None
+    entry: dict[str, Any] = {"source": "beir", "path": str(folder), "train_split": None, "eval_split": judged}
     if longest > _LONG_WORDS:
         entry["split"] = WINDOW
     write_json(folder / "origin.json", {"source": origin})
@@ -95,6 +97,17 @@ def write_index_overlay(
         )
         file.write(f"datasets:\n  {name}: {json.dumps(entry)}\n".encode())
     return len(lines), left_out
+
+
+def note_judged(folder: Path) -> None:
+    """Name the judged queries as those to evaluate on, where the folder is one that `make index` wrote."""
+    overlay = folder.parent / "index.yaml"
+    if (folder / "origin.json").is_file() and overlay.is_file():
+        written = overlay.read_bytes()
+        noted = written.replace(b'"eval_split": null', f'"eval_split": "{SPLIT}"'.encode())
+        if noted != written:
+            with atomic_write(overlay) as file:
+                file.write(noted)
 
 
 def name_of(source: Path) -> str:

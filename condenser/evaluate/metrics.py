@@ -104,7 +104,8 @@ def measure_run(
 
     Counts: `queries` (judged), `queries_missing` (judged, not in the run), `queries_without_relevant`
     (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `queries_of_equal_scores`
-    (judged, their first ten hits have one score), `hits`.
+    (judged, their first ten hits have one score), `hits`, `first_hits` (the first ten of each judged query),
+    and how many of these are `unjudged_first_hits`.
     """
     asked = [parse(name) for name in measures]
     values = {query_id: dict.fromkeys(measures, 0.0) for query_id in grades}
@@ -114,7 +115,7 @@ def measure_run(
         )
         for query_id, of_query in grades.items()
     }
-    num_found = num_unjudged = num_equal = num_hits = 0
+    num_found = num_unjudged = num_equal = num_hits = num_first = num_first_unjudged = 0
     for ranked_query in rankings:
         query_id = ranked_query.query_id
         num_hits += len(ranked_query.doc_ids)
@@ -123,6 +124,9 @@ def measure_run(
             continue
         num_found += 1
         num_equal += _are_equal(ranked_query.scores[:10])
+        first = min(10, len(ranked_query.doc_ids))
+        num_first += first
+        num_first_unjudged += first - sum(place < 10 for place in ranked_query.places.values())
         ranking = Ranking(
             ranked_query.doc_ids,
             {doc_id: place + 1 for doc_id, place in ranked_query.places.items()},
@@ -139,6 +143,8 @@ def measure_run(
         "queries_unjudged": num_unjudged,
         "queries_of_equal_scores": num_equal,
         "hits": num_hits,
+        "first_hits": num_first,
+        "unjudged_first_hits": num_first_unjudged,
     }
     return values, counts
 

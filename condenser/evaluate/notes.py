@@ -93,6 +93,8 @@ def notes_of_table(
         lines += [f"{of_place[name]}{line}" for line in language_lines(name, of_set, records)]
     ranked = {name: of_set.get("documents", of_set["passages"]) for name, of_set in counts.items()}
     lines += trivial_lines(columns, ranked)
+    for name, of_set in counts.items():
+        lines += [f"{of_place[name]}{line}" for line in pooled_lines(name, of_set, records)]
     lines += left_out_lines(records, dataset)
     lines += update_lines(noted["trainings"], losses, records)
     lines += kept_lines(noted["compared"], validations)
@@ -156,6 +158,26 @@ def language_lines(dataset: str, counts: Mapping[str, Any], records: Sequence[Re
         return []
     seem_to_be = f"seem to be {NAMES[seem]}" if seem else "seem to be of another language"
     return [f"The passages {seem_to_be}: {', '.join(reasons)}."]
+
+
+def pooled_lines(dataset: str, counts: Mapping[str, Any], records: Sequence[Record]) -> list[str]:
+    """Sentences on judgements of pooled hits: from which systems, and how much of each ranking they miss."""
+    lines = []
+    for split, pool in counts.get("pooled", {}).items():
+        shares = {}
+        for record in records:
+            names = record.spec["wildcards"]
+            is_of_split = (names["dataset"], names.get("split")) == (dataset, split)
+            if record.spec["rule"] == "metrics" and is_of_split and record.counts["first_hits"]:
+                share = record.counts["unjudged_first_hits"] / record.counts["first_hits"]
+                shares[" ".join([names["system"], names["variant"]]).removesuffix(" untrained")] = share
+        missed = ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items())
+        lines.append(
+            f"The judgements of {split} are of the first {pool['depth']} hits of "
+            f"{', '.join(pool['systems'])}, pooled, the last of {pool['last']}. Of the first ten hits of "
+            f"each row these have no judgement, and count as not relevant: {missed}."
+        )
+    return lines
 
 
 def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> list[str]:

@@ -116,10 +116,14 @@ class KnownSystem(Block):
 class KnownDataset(Block):
     """A data set: `opens_with` are systems and variants of which the page shows the first that is ready.
 
-    `is_split`: whether the collection holds passages of documents.
+    `is_split`: whether the collection holds passages of documents. `judged_in` is the folder of its texts, to
+    which a person's judgements are written; null of a source without one. A grade is relevant from
+    `relevant_grade` on.
     """
 
     opens_with: list[list[str]]
+    judged_in: str | None = None
+    relevant_grade: int = 1
     collection: str
     doc_ids: str
     is_split: bool
@@ -174,6 +178,27 @@ class Known(Block):
         if ready := next((one for one in asked if one.state() is None), None):
             return ready
         raise NotReady(f"{dataset}: no system can be asked yet.", asked[0].command if asked else "")
+
+    def usual_dataset(self) -> str:
+        """The data set that is asked where none is named: the only one with a system that is ready.
+
+        Raises:
+            ValueError: there are several, or none.
+        """
+        ready = [
+            name
+            for name, systems in ((name, self.systems(name)) for name in self.datasets)
+            if any(
+                self.asked(name, one, variant).state() is None for one in systems for variant in systems[one]
+            )
+        ]
+        if len(ready) != 1:
+            raise ValueError(f"dataset: expected one of {', '.join(ready or self.datasets)}, got none.")
+        return ready[0]
+
+    def table_of_judged(self, dataset: str) -> str:
+        """The command that makes a table of the rankings without training, by the judged queries."""
+        return make_command(f"results/{dataset}/plain.tsv", **self._given)
 
     def question(self, asked: Asked) -> str:
         """The command of make that asks a system."""

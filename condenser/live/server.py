@@ -1,11 +1,18 @@
-"""The page of two systems side by side, for a browser on this machine.
+"""The pages for a browser on this machine, and the JSON behind them, which programs may ask too.
 
-The server listens on the loopback address alone and serves three things: `/` (the page), `/systems` (what can
-be asked) and `/search` (one answer). A request must name this server as its host, come from its own page or
-from none, and have the token of the address that was printed, which other users of this machine do not see.
-(A cookie would be sent to their servers too, on other ports.) Its body has at most `MAX_BODY_BYTES`. The page
-loads nothing from elsewhere: its Content-Security-Policy allows the script and the style that stand in it, by
-their digests, and requests to this server.
+The server listens on the loopback address alone. `/` is the page of two systems side by side, `/judge` that
+of judgements. These give JSON, with a `version`, and `error` where there is none (docs/service.md):
+
+- `/systems`: what can be asked;
+- `/search?q=...`: one answer; `dataset`, `system`, `variant` and `k` are optional;
+- `/passage?id=...`: one passage;
+- `/judging` and `/pool`: queries to judge, and the texts of one; posted to, they take queries and grades.
+
+A request must name this server as its host, come from its own page or from none, and have the token, as
+`token=` of the address or in the header `Authorization: Bearer`. Other users of this machine do not see it.
+(A cookie would be sent to their servers too, on other ports.) A posted body has at most `MAX_BODY_BYTES`. The
+pages load nothing from elsewhere: their Content-Security-Policy allows the script and the style that stand in
+them, by their digests, and requests to this server.
 """
 
 from __future__ import annotations
@@ -17,12 +24,12 @@ import hashlib
 import hmac
 import json
 import logging
+import os
 import re
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +40,22 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from condenser.live.known import Asked, Known, NotReady
-from condenser.live.systems import MAX_CHARACTERS, MAX_DEPTH, OpenSystems, check
+from condenser.live.door import VERSION, Door, TooLarge
+from condenser.live.known import Known, NotReady
+from condenser.live.systems import OpenSystems
 
 log = logging.getLogger(__name__)
 
 ADDRESS = "127.0.0.1"
 USUAL_PORT = 8017
-MAX_BODY_BYTES = 16_384
+MAX_BODY_BYTES = 262_144
 MAX_HEADER_BYTES = 16_384
 MAX_CONNECTIONS = 64
 DEADLINE_S = 20.0  # for the body of a request to arrive
-MAX_TEXT = 5_000  # characters of a passage; a whole document would take the page
-PAGE = Path(__file__).with_name("page.html")
+FOLDER = Path(__file__).parent
+PAGES = {"/": "page.html", "/judge": "judge.html"}
+TOKEN_VARIABLE = "CONDENSER_TOKEN"
+"""The environment's token in place of one that is drawn at each start: of a service."""
 
 
 def listen(port: int | None) -> socket.socket:
@@ -80,7 +90,7 @@ def serve(
     """Serve until the process is interrupted (Ctrl-C); `on_start` gets the page's address."""
     import uvicorn
 
-    port, token = opened.getsockname()[1], secrets.token_urlsafe(32)
+    port, token = opened.getsockname()[1], os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(32)
     with ThreadPoolExecutor(1, thread_name_prefix="search") as searching:
         server = uvicorn.Server(
             uvicorn.Config(
@@ -116,64 +126,65 @@ def application(
     systems: OpenSystems | None = None,
 ) -> ASGIApp:
     """The server's application; `searching` has one thread, in which all systems are opened and asked."""
-    page, policy = _page()
-    opened = systems or OpenSystems()
+    pages = {path: _page(name) for path, name in PAGES.items()}
+    door = Door(known, systems or OpenSystems())
 
     async def show_page(request: Request) -> Response:
-        return HTMLResponse(page)
+        page, policy = pages[request.url.path]
+        return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
-    async def show_systems(request: Request) -> Response:
-        return JSONResponse(_systems(known))
+    def json_of(*handlers: Callable[[Any], Any]) -> Callable[[Request], Awaitable[Response]]:
+        """Answers a request by the handler of its parameters, or of its body where it is posted."""
 
-    async def search(request: Request) -> Response:
-        try:
-            async with asyncio.timeout(DEADLINE_S):
-                body = await _body(request)
-            asked, query, depth = _asked(known, body)
-            loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(searching, opened.answer, asked, query, depth)
-        except TimeoutError:
-            said = f"request: expected its body within {DEADLINE_S:g} s."
-            return JSONResponse({"error": said}, status_code=408, headers={"Connection": "close"})
-        except _TooLarge as error:
-            return JSONResponse({"error": str(error)}, status_code=413)
-        except NotReady as error:  # that is an answer: a browser would log another status as a fault
-            return JSONResponse({"error": error.reason, "command": error.command})
-        except ValueError as error:
-            return JSONResponse({"error": str(error)}, status_code=400)
-        except Exception:  # a defect of ours: the page says so, and the server goes on
-            log.exception("a query failed")
-            return JSONResponse({"error": "internal error: see the server's terminal"}, status_code=500)
-        found = asdict(answer)
-        for hit in found["hits"]:
-            for part in ("title", "text"):
-                if len(hit[part]) > MAX_TEXT:
-                    hit[part] = hit[part][:MAX_TEXT] + "…"
-        return JSONResponse(found)
+        async def answer(request: Request) -> Response:
+            try:
+                if request.method == "POST":
+                    async with asyncio.timeout(DEADLINE_S):
+                        given, handler = await _body(request), handlers[-1]
+                else:
+                    given, handler = request.query_params.multi_items(), handlers[0]
+                loop = asyncio.get_running_loop()
+                found, status = await loop.run_in_executor(searching, handler, given), 200
+            except TimeoutError:
+                said = f"request: expected its body within {DEADLINE_S:g} s."
+                found, status = {"error": said}, 408
+            except TooLarge as error:
+                found, status = {"error": str(error)}, 413
+            except NotReady as error:
+                found, status = {"error": error.reason, "command": error.command}, 404
+            except (ValueError, OSError) as error:
+                found, status = {"error": str(error)}, 400
+            except Exception:  # a defect of ours: the page says so, and the server goes on
+                log.exception("a request failed")
+                found, status = {"error": "internal error: see the server's terminal"}, 500
+            headers = {"Connection": "close"} if status == 408 else None
+            return JSONResponse({"version": VERSION, **found}, status_code=status, headers=headers)
 
+        return answer
+
+    both = ["GET", "POST"]
     routes = [
-        Route("/", show_page, methods=["GET"]),
-        Route("/systems", show_systems, methods=["GET"]),
-        Route("/search", search, methods=["POST"]),
+        *(Route(path, show_page, methods=["GET"]) for path in pages),
+        Route("/systems", json_of(door.systems), methods=["GET"]),
+        Route("/search", json_of(door.search), methods=["GET"]),
+        Route("/passage", json_of(door.passage), methods=["GET"]),
+        Route("/judging", json_of(door.judging, door.add_queries), methods=both),
+        Route("/pool", json_of(door.pool, door.grade), methods=both),
     ]
-    return _Guard(Starlette(routes=routes), port=port, token=token, policy=policy)
-
-
-class _TooLarge(ValueError):
-    """A request that is larger than the limits."""
+    return _Guard(Starlette(routes=routes), port=port, token=token)
 
 
 class _Guard:
     """Refuses the requests of others, and puts the security headers on every response."""
 
-    def __init__(self, inside: ASGIApp, *, port: int, token: str, policy: str) -> None:
+    def __init__(self, inside: ASGIApp, *, port: int, token: str) -> None:
         names = [ADDRESS, "localhost"]
         self._hosts = {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
         self._origins = {f"http://{host}" for host in self._hosts}
-        self._query = f"token={token}".encode()
+        self._token = token.encode()
         self._inside = inside
         self._headers = {
-            "Content-Security-Policy": policy,
+            "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
             "X-Content-Type-Options": "nosniff",
             "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",
@@ -188,7 +199,9 @@ class _Guard:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(self._headers)
+                headers = MutableHeaders(scope=message)
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
             await send(message)
 
         refusal = self._refusal(Headers(scope=scope), scope["query_string"])
@@ -205,14 +218,20 @@ class _Guard:
         # of a request from another page, also where it has no Origin
         if any(site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")):
             return "Sec-Fetch-Site: expected same-origin, got another."
-        if not hmac.compare_digest(query, self._query):
+        given = [value.removeprefix("Bearer ") for value in headers.getlist("authorization")]
+        if not given:
+            parts = (part.partition(b"=") for part in query.split(b"&"))
+            given = [value.decode("latin-1") for name, _, value in parts if name == b"token"]
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), self._token):
             return "token: expected that of the address that make serve printed last. Open that address."
         return None
 
 
-def _page() -> tuple[bytes, str]:
-    """The page, and the policy that allows its own script and style, and requests to this server."""
-    page = PAGE.read_text(encoding="utf-8")
+def _page(name: str) -> tuple[bytes, str]:
+    """A page, and the policy that allows its own script and style, and requests to this server."""
+    page = (FOLDER / name).read_text(encoding="utf-8")
+    for shared in ("page.css", "page.js"):
+        page = page.replace(f"{{{{{shared}}}}}", (FOLDER / shared).read_text(encoding="utf-8"))
     allowed = {}
     for tag in ("script", "style"):
         (text,) = re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S)
@@ -238,9 +257,8 @@ async def _body(request: Request) -> Any:
         async for part in request.stream():
             body += part
             if len(body) > MAX_BODY_BYTES:
-                raise _TooLarge(
-                    f"request: expected at most {MAX_BODY_BYTES:,} bytes, got more. "
-                    f"A query has at most {MAX_CHARACTERS:,} characters."
+                raise TooLarge(
+                    f"request: expected at most {MAX_BODY_BYTES:,} bytes, got more. Send less at a time."
                 )
     except ClientDisconnect as error:
         raise ValueError("request: ended early") from error
@@ -248,50 +266,3 @@ async def _body(request: Request) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise ValueError("request: expected JSON, got something else.") from error
-
-
-def _asked(known: Known, body: Any) -> tuple[Asked, str, int]:
-    """System, query and depth of a request.
-
-    Raises:
-        ValueError: a field is missing, is of another type, or names nothing that is known.
-    """
-    expected = {"dataset": str, "system": str, "variant": str, "query": str, "depth": int}
-    is_object = isinstance(body, dict) and body.keys() == expected.keys()
-    if not is_object or any(type(body[name]) is not kind for name, kind in expected.items()):
-        raise ValueError(
-            f"request: expected the fields {', '.join(expected)} (depth a whole number, the others text)."
-        )
-    try:
-        check(body["query"], body["depth"])
-    except ValueError as error:
-        raise (_TooLarge if len(body["query"]) > MAX_CHARACTERS else ValueError)(str(error)) from error
-    return known.asked(body["dataset"], body["system"], body["variant"]), body["query"], body["depth"]
-
-
-def _systems(known: Known) -> dict[str, Any]:
-    """What the page offers: every system, and what keeps it from answering now."""
-    offered = []
-    for dataset in known.datasets:
-        for system, variants in known.systems(dataset).items():
-            for variant in variants:
-                asked = known.asked(dataset, system, variant)
-                state = asked.state()
-                offered.append(
-                    {
-                        "dataset": dataset,
-                        "system": system,
-                        "variant": variant,
-                        "kind": asked.kind,
-                        "label": asked.label,
-                        "ready": state is None,
-                        "why": state,
-                        "command": "" if state is None or asked.error else asked.command,
-                    }
-                )
-    return {
-        "systems": offered,
-        "opens_with": {dataset: known.dataset(dataset).opens_with for dataset in known.datasets},
-        "max_characters": MAX_CHARACTERS,
-        "max_depth": MAX_DEPTH,
-    }

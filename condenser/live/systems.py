@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from condenser import kinds
-from condenser.data.records import ScoredDoc
+from condenser.data.records import Passage, ScoredDoc
 from condenser.files import sha256_file
 from condenser.live.known import Asked, NotReady
 from condenser.live.searchers import FOLDER, QUERY_ID, Found, sound_manifest
@@ -83,16 +83,16 @@ class LiveSystem:
             _refuse_damaged(asked, self._systems.digest)
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
-        self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids), asked.is_split)
+        self.texts = Texts(Lines(asked.collection), Lines(asked.doc_ids), asked.is_split)
         self._last: tuple[str, int, Ranking] | None = None
         kind = kinds.load(FOLDER, asked.kind)
         self._ranker: Any = None
         self._searcher: Any = None
         try:
             if asked.parts:
-                self._step, self._ranker = kind.STEP, kind.ranker(asked.files, asked.settings, self._texts)
+                self._step, self._ranker = kind.STEP, kind.ranker(asked.files, asked.settings, self.texts)
             else:
-                self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self._texts.doc_ids)
+                self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self.texts.doc_ids)
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
 
@@ -106,8 +106,8 @@ class LiveSystem:
         hits = []
         for rank, found in enumerate(ranking.hits[:depth], start=1):
             row = ranking.rows.get(found.text_id)
-            row = self._texts.doc_ids.row_of(found.text_id.encode()) if row is None else row
-            passage = self._texts.passage(row)
+            row = self.texts.doc_ids.row_of(found.text_id.encode()) if row is None else row
+            passage = self.texts.passage(row)
             hits.append(Hit(rank, found.score, found.doc_id, passage.title, passage.text, found.passage_id))
         notes = list(ranking.notes)
         if self._ranker and depth > (most := self.asked.settings["depth"]):
@@ -147,7 +147,7 @@ class LiveSystem:
         """The rows that are known, by id, and the hits with their ids."""
         rows, hits = {}, []
         for place, score in found.hits:
-            text_id = place if isinstance(place, str) else self._texts.doc_ids[place].decode()
+            text_id = place if isinstance(place, str) else self.texts.doc_ids[place].decode()
             if not isinstance(place, str):
                 rows[text_id] = place
             hits.append(ScoredDoc(QUERY_ID, text_id, score))
@@ -217,6 +217,20 @@ class OpenSystems:
         live, opened = self._opened(asked)
         answer = live.answer(query, depth)
         return Answer(answer.hits, _with_open(opened, answer.milliseconds), answer.notes)
+
+    def passage(self, asked: Asked, text_id: str) -> Passage:
+        """A passage of the collection by its id; of a document that is split, its first one.
+
+        Raises:
+            ValueError: there is none.
+        """
+        texts = self._opened(asked)[0].texts
+        try:
+            return texts.passage(texts.doc_ids.row_of(text_id.encode()))
+        except ValueError:
+            if not texts.is_split:
+                raise
+            return texts.passage(texts.doc_ids.row_of(f"{text_id}#1".encode()))
 
     def run(self, asked: Asked, query: str, depth: int) -> Ranking:
         """The first hits in the run of a system for one query, with the time that opening it took."""

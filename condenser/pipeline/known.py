@@ -62,13 +62,15 @@ class KnownWriter:
         return str(file)
 
     def _dataset(self, dataset: str) -> KnownDataset:
-        data = self.results / dataset / "data"
+        data, entry = self.results / dataset / "data", self.config.datasets[dataset]
         ranking = (system for system in self.config.systems if self.config.systems[system].ranks)
         return KnownDataset(
             opens_with=self._opens_with(dataset),
             collection=str(data / "collection.jsonl"),
             doc_ids=str(data / "doc_ids.txt"),
-            is_split=bool(self.config.datasets[dataset].windows),
+            is_split=bool(entry.windows),
+            judged_in=vars(entry)["path"] if entry.source == "beir" else None,
+            relevant_grade=entry.metrics().relevant_grade,
             systems={system: self._system(dataset, system) for system in ranking},
         )
 

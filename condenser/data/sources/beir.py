@@ -1,19 +1,20 @@
 """The user's own collection in BEIR's layout.
 
-`corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
-`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated; without a header, TREC's
-four columns `query_id 0 doc_id grade`), each also as `.gz`. Other fields are ignored. Source of the layout:
-Thakur et al. 2021, BEIR.
+`corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional `answers`; or
+`queries.<split>.jsonl`, those of one split), `qrels/<split>.tsv` (header `query-id corpus-id score`,
+tab-separated; without a header, TREC's four columns `query_id 0 doc_id grade`), each also as `.gz`. Other
+fields are ignored. Source of the layout: Thakur et al. 2021, BEIR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from condenser.data.archives import count_unpacked_lines
 from condenser.data.canonical import CanonicalFiles
+from condenser.data.judged import JOURNAL, SPLIT, described_pool
 from condenser.data.parsing import (
     json_object,
     json_query,
@@ -39,9 +40,11 @@ class Settings(PartlyJudgedTexts):
 
     def local_files(self) -> list[Path]:
         """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
-        path, splits = Path(self.path), self.splits
-        files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
-        return [plain_or_packed(path / file) for file in files]
+        splits = self.splits
+        queries = [file for file, _ in _queries_of(Path(self.path), splits)]
+        files = [Path(self.path) / file for file in ("corpus.jsonl", *map(_qrels_of, splits))]
+        journal = [Path(self.path) / JOURNAL] if SPLIT in splits else []
+        return [*map(plain_or_packed, files), *queries, *filter(Path.is_file, journal)]
 
 
 def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
@@ -61,9 +64,19 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[s
             )
             for split in splits
         }
-        queries = plain_or_packed(path / "queries.jsonl")
-        files.write_splits(qrels, [(splits, files.rows(queries, json_query))] if splits else [])
-        return files.counts
+        queries = [(of_file, files.rows(file, json_query)) for file, of_file in _queries_of(path, splits)]
+        files.write_splits(qrels, queries)
+        journal = path / JOURNAL
+        is_pooled = SPLIT in splits and journal.is_file()
+        return {**files.counts, **({"pooled": {SPLIT: described_pool(journal)}} if is_pooled else {})}
+
+
+def _queries_of(path: Path, splits: Sequence[str]) -> list[tuple[Path, list[str]]]:
+    """The files of queries with their splits: `queries.SPLIT.jsonl` if it is there, else `queries.jsonl`."""
+    own = {split: plain_or_packed(path / f"queries.{split}.jsonl") for split in splits}
+    shared = [split for split in splits if not own[split].is_file()]
+    files = [(file, [split]) for split, file in own.items() if split not in shared]
+    return [*files, *([(plain_or_packed(path / "queries.jsonl"), shared)] if shared else [])]
 
 
 def _qrels_of(split: str) -> str:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.data.own_texts import described, write_index_overlay
+from condenser.data.judged import Judgements
+from condenser.data.own_texts import described, note_judged, write_index_overlay
 from condenser.settings import merged
 
 
@@ -122,6 +123,29 @@ def test_long_texts_are_split_and_the_overlay_is_valid(tmp_path: Path, root: Pat
         overlay = yaml.safe_load((tmp_path / "results" / name / "index.yaml").read_text())
         assert ("split" in overlay["datasets"][name]) == is_split
         validated(merged(written, overlay))
+
+
+def test_judged_queries_become_those_to_evaluate_on_and_stay_so(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}')
+    results = tmp_path / "results"
+
+    def eval_split() -> str | None:
+        overlay = yaml.safe_load((results / "mine" / "index.yaml").read_text())
+        return overlay["datasets"]["mine"]["eval_split"]
+
+    write_index_overlay(tmp_path / "a.jsonl", results, name="mine")
+    folder = results / "mine" / "texts"
+    assert eval_split() is None
+    judged = Judgements(folder)
+    judged.add(["what?"])
+    judged.pool("j1", {"bm25": ["1"]})
+    judged.grade("j1", {"1": 1})
+    note_judged(folder)
+    assert eval_split() == "judged"
+    write_index_overlay(tmp_path / "a.jsonl", results, name="mine")
+    assert eval_split() == "judged"
+    note_judged(tmp_path)  # a folder of the user's own: nothing is written there
+    assert not (tmp_path / "index.yaml").exists() and Judgements(folder).done
 
 
 def test_the_same_texts_give_the_same_bytes_and_a_name_belongs_to_one_folder(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from bad_rows import refuse_and_skip
 from own_collections import SPLITS, files_of, write_beir, write_tsv
 
 from condenser import progress
+from condenser.data.judged import Judgements
 from condenser.data.records import (
     Passage,
     Qrel,
@@ -40,6 +41,23 @@ def test_a_beir_folder_gives_its_passages_queries_answers_and_judgements(tmp_pat
     assert list(read_qrels(out / "qrels.dev.tsv")) == [Qrel("q2", "d2", 2), Qrel("q2", "d1", 0)]
     assert counts["files"]["queries.jsonl"] == {"rows": 3, "kept": 2, "rejected": 0, "without_judgement": 1}
     assert json.loads((out / "counts.json").read_text()) == counts
+
+
+def test_queries_of_one_split_may_have_a_file_of_their_own_and_say_how_they_were_pooled(tmp_path):
+    settings = write_beir(tmp_path / "in")
+    judged = Judgements(tmp_path / "in")
+    judged.add(["one?", "never judged?"])
+    judged.pool("j1", {"bm25": ["d1"], "hybrid": ["d2", "d1"]})
+    judged.grade("j1", {"d1": 0, "d2": 1})
+    settings = {**settings, "other_eval_splits": {"judged": {}}}
+    counts = sources.collect(tmp_path / "out", {}, settings)
+    assert list(read_queries(tmp_path / "out" / "queries.judged.jsonl")) == [Query("j1", "one?")]
+    assert list(read_queries(tmp_path / "out" / "queries.dev.jsonl")) == [Query("q2", "2?")]
+    judgements = {(qrel.doc_id, qrel.grade) for qrel in read_qrels(tmp_path / "out" / "qrels.judged.tsv")}
+    assert judgements == {("d1", 0), ("d2", 1)}
+    assert counts["pooled"]["judged"]["systems"] == ["bm25", "hybrid"]
+    files = {file.name for file in sources.local_files(settings)}
+    assert files >= {"queries.judged.jsonl", "queries.jsonl", "judged.tsv", "judged.jsonl"}
 
 
 def test_a_tsv_folder_keeps_quotes_na_and_line_separators_as_they_are(tmp_path):

@@ -37,7 +37,15 @@ def test_a_relevant_passage_at_rank_eleven_gives_no_reciprocal_rank():
 def test_a_query_without_a_relevant_hit_counts_zero_and_an_unjudged_one_nothing(second, grade, counted):
     values, counts = measured({"a": ["x"], second: ["x"]}, {"a": {"x": 1}, "b": {"x": grade}})
     assert means(values)["MRR@10"] == means(values)["R@1000"] == 0.5
-    assert counts == {"queries": 2, "hits": 2, "queries_of_equal_scores": 0, **counted}
+    first = {"first_hits": 2 - counted["queries_missing"], "unjudged_first_hits": 0}
+    assert counts == {"queries": 2, "hits": 2, "queries_of_equal_scores": 0, **first, **counted}
+
+
+def test_of_the_first_ten_hits_those_without_a_judgement_are_counted():
+    hits = [f"d{rank}" for rank in range(12)]
+    judged = {"a": {"d0": 1, "d3": 0, "d11": 1, "lost": 1}, "b": {"x": 1}}
+    _, counts = measured({"a": hits, "b": ["x", "y"]}, judged)
+    assert (counts["first_hits"], counts["unjudged_first_hits"]) == (12, 8 + 1)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from condenser.evaluate.notes import (
     language_lines,
     left_out_lines,
     notes_of_table,
+    pooled_lines,
     trivial_lines,
     uncompared_lines,
     unknown_lines,
@@ -221,6 +222,23 @@ def test_a_line_says_that_too_few_train_queries_are_held_out_to_compare_with_the
         "is held out (held_out)."
     ]
     assert uncompared_lines(trainings, [file], [held_out, record("train", {}, file, config=not_asked)]) == []
+
+
+def test_a_line_tells_what_of_each_ranking_pooled_judgements_miss() -> None:
+    pool = {"systems": ["bm25", "hybrid"], "depth": 10, "last": "2026-11-30"}
+    firsts = {"first_hits": 50, "unjudged_first_hits": 6}
+    dense = {"system": "dense", "variant": "seed1", "split": "judged"}
+    records = [
+        record("metrics", firsts, system="late", variant="untrained", split="judged"),
+        record("metrics", {**firsts, "unjudged_first_hits": 0}, **dense),
+        record("metrics", firsts, system="other", variant="untrained", split="dev"),
+    ]
+    assert pooled_lines("mine", {"pooled": {"judged": pool}}, records) == [
+        "The judgements of judged are of the first 10 hits of bm25, hybrid, pooled, the last of 2026-11-30. "
+        "Of the first ten hits of each row these have no judgement, and count as not relevant: late 12 %, "
+        "dense seed1 0 %."
+    ]
+    assert pooled_lines("mine", {}, records) == []
 
 
 def test_a_line_tells_each_count_of_the_jobs_behind_a_table_that_is_not_0() -> None:

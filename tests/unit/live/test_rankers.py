@@ -14,6 +14,7 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.tokens import Tokenizer, tokenise_queries, write_token_shard
 from condenser.files import read_json, write_json
+from condenser.live.door import Door
 from condenser.live.known import Asked, Known
 from condenser.live.searchers.late import ENCODED_ANEW
 from condenser.live.systems import LiveSystem, OpenSystems
@@ -242,6 +243,76 @@ def test_an_answer_says_where_passages_are_encoded_anew(made: Made, made_of_byte
     query = made.files.queries[0].text
     assert ENCODED_ANEW not in made.opened.answer(made.asked("both"), query, 3).notes
     assert ENCODED_ANEW in made_of_bytes.opened.answer(made_of_bytes.asked("both"), query, 3).notes
+
+
+@pytest.fixture
+def door(made: Made, tmp_path: Path) -> Door:
+    """To the systems, with a folder for judgements."""
+    known = read_json(made.files.root / "known.json")
+    known["datasets"]["mine"]["judged_in"] = str(tmp_path / "judged")
+    write_json(tmp_path / "known.json", known)
+    return Door(Known.read(tmp_path / "known.json"), made.opened)
+
+
+def test_the_door_answers_as_the_system_and_gives_each_passage(made: Made, door: Door) -> None:
+    query = made.files.queries[1].text
+    found = door.search([("q", query), ("system", "mixed"), ("k", "5")])
+    expected = made.opened.answer(made.asked("mixed"), query, 5).hits
+    assert [(hit["doc_id"], hit["score"]) for hit in found["hits"]] == [
+        (one.doc_id, one.score) for one in expected
+    ]
+    assert (found["dataset"], found["system"], found["variant"]) == ("mine", "mixed", "untrained")
+    passages = {one.doc_id: one for one in made.files.passages}
+    for hit in found["hits"]:
+        passage = door.passage([("id", hit["doc_id"]), ("system", "mixed")])
+        expected_passage = passages[hit["doc_id"]]
+        assert (passage["title"], passage["text"]) == (expected_passage.title, expected_passage.text)
+    with pytest.raises(ValueError, match="expected the id 'nothing', found none"):
+        door.passage([("id", "nothing"), ("system", "mixed")])
+
+
+def test_queries_are_judged_to_their_end(made: Made, door: Door, tmp_path: Path) -> None:
+    """By a judge who likes what `first` has on top: it becomes the better one."""
+    queries, systems = (
+        [query.text for query in made.files.queries[:12]],
+        ["first untrained", "other untrained"],
+    )
+    state = door.add_queries({"dataset": "mine", "queries": queries})
+    asked = [("dataset", "mine"), *(("systems", name) for name in systems)]
+    said = list[str]()
+    for query in state["queries"]:
+        pool = door.pool([*asked, ("id", query["id"])])
+        assert pool["query"] == query["text"] and {one["grade"] for one in pool["texts"]} == {None}
+        best = [hit.doc_id for hit in made.opened.answer(made.asked("first"), query["text"], 10).hits]
+        other = [hit.doc_id for hit in made.opened.answer(made.asked("other"), query["text"], 10).hits]
+        assert {one["doc_id"] for one in pool["texts"]} == {*best, *other}
+        grades = {one["doc_id"]: int(one["doc_id"] == best[0]) for one in pool["texts"]}
+        posted = {"dataset": "mine", "id": query["id"], "grades": grades, "systems": systems}
+        said.append(door.grade(posted)["progress"]["said"])
+    state = door.judging(asked)
+    assert all(query["done"] for query in state["queries"]) and state["progress"]["left"] == 0
+    assert said[3].endswith("What they show is said from 5 queries on.")
+    assert "first is better than other by" in said[-1] and state["progress"]["is_enough"]
+    judged = (tmp_path / "judged" / "qrels" / "judged.tsv").read_text().splitlines()
+    assert judged[0] == "query-id\tcorpus-id\tscore" and sum(row.endswith("1") for row in judged) == 12
+
+
+def test_rankings_that_are_equal_are_not_called_better(made: Made, door: Door) -> None:
+    queries, asked = (
+        [query.text for query in made.files.queries[:6]],
+        [("dataset", "mine"), ("systems", "dense untrained")],
+    )
+    for query in door.add_queries({"dataset": "mine", "queries": queries})["queries"]:
+        pool = door.pool([*asked, ("systems", "other untrained"), ("id", query["id"])])
+        grades = {one["doc_id"]: 1 for one in pool["texts"]}
+        posted = {
+            "dataset": "mine",
+            "id": query["id"],
+            "grades": grades,
+            "systems": ["dense untrained", "other untrained"],
+        }
+        progress = door.grade(posted)["progress"]
+    assert not progress["is_enough"] and "better" not in progress["said"]
 
 
 def test_of_an_answer_less_deep_the_first_hits_stay(made: Made) -> None:

@@ -17,19 +17,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
+import uvicorn
 
 from condenser.files import write_json
+from condenser.live.door import VERSION
 from condenser.live.known import Known
 from condenser.live.server import (
     ADDRESS,
+    FOLDER,
     MAX_BODY_BYTES,
-    PAGE,
+    PAGES,
+    TOKEN_VARIABLE,
     USUAL_PORT,
     application,
     listen,
+    serve,
 )
 
 HOST = "127.0.0.1:8017"
@@ -87,11 +92,16 @@ class Client:
         of_reply = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
         return Reply(sent[0]["status"], of_reply, b"".join(one.get("body", b"") for one in sent[1:]))
 
-    def search(self, pieces: int = 1, **changed: Any) -> Reply:
-        fields = {"dataset": "mine", "system": "learnt", "variant": "seed42", "query": "words", "depth": 10}
-        body = json.dumps({**fields, **changed}).encode()
-        json_type = {"content-type": "application/json"}
-        return self("/search", method="POST", headers=json_type, body=body, pieces=pieces)
+    def get(self, path: str, **parameters: Any) -> Reply:
+        return self(path, query=urlencode([("token", TOKEN), *parameters.items()], doseq=True))
+
+    def search(self, **changed: Any) -> Reply:
+        fields = {"dataset": "mine", "system": "learnt", "variant": "seed42", "q": "words", "k": 10}
+        return self.get("/search", **{**fields, **changed})
+
+    def post(self, path: str, posted: Any, *, pieces: int = 1) -> Reply:
+        body, json_type = json.dumps(posted).encode(), {"content-type": "application/json"}
+        return self(path, method="POST", headers=json_type, body=body, pieces=pieces)
 
 
 @pytest.fixture
@@ -103,6 +113,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         "settings": {}, "files": {"embeddings": [embeddings]}, "variants": {"seed42": {"reasons": []}},
     }  # fmt: skip
     texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d"), "is_split": False}
+    texts["judged_in"] = str(tmp_path / "mine")
     systems = {"opens_with": [["learnt", "seed42"]], "systems": {"learnt": system}}
     write_json(tmp_path / "known.json", {"datasets": {"mine": {**texts, **systems}}})
     known = Known.read(tmp_path / "known.json")
@@ -110,8 +121,9 @@ def client(tmp_path: Path) -> Iterator[Client]:
         yield Client(application(known, port=8017, token=TOKEN, searching=searching))
 
 
-def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Client) -> None:
-    reply = client()
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_allows_its_own_script_and_style_and_nothing_else(client: Client, path: str) -> None:
+    reply = client(path)
     assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
     policy = dict(part.split(" ", 1) for part in reply.headers["content-security-policy"].split("; "))
     for tag in ("script", "style"):
@@ -122,8 +134,9 @@ def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Clien
     assert policy["connect-src"] == "'self'" and "unsafe" not in reply.headers["content-security-policy"]
 
 
-def test_the_page_names_no_other_place_and_writes_no_markup(client: Client) -> None:
-    page = PAGE.read_text()
+@pytest.mark.parametrize("name", [*PAGES.values(), "page.js", "page.css"])
+def test_a_page_names_no_other_place_and_writes_no_markup(name: str) -> None:
+    page = (FOLDER / name).read_text()
     assert not re.findall(r"(?:https?:)?//[\w.]", re.sub(r"^\s*//.*$", "", page, flags=re.M))
     ways = "innerHTML|outerHTML|insertAdjacentHTML|document.write|eval\\(| style=| onclick="
     assert not re.findall(ways, page)
@@ -148,9 +161,9 @@ def test_every_reply_has_the_security_headers(client: Client, path: str, query: 
     assert "access-control-allow-origin" not in reply.headers
 
 
-@pytest.mark.parametrize("path", ["/", "/systems", "/search", "/nothing"])
-def test_the_guard_stands_before_every_path(client: Client, path: str) -> None:
-    method = "POST" if path == "/search" else "GET"
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("path", [*PAGES, "/systems", "/search", "/passage", "/judging", "/pool", "/nothing"])
+def test_the_guard_stands_before_every_path(client: Client, path: str, method: str) -> None:
     assert client(path, method=method, headers=[("host", "evil.example")]).status == 403
     assert client(path, method=method, query="token=another").status == 403
 
@@ -193,6 +206,7 @@ def test_its_own_page_and_a_typed_address_are_served(client: Client, headers: di
     "query",
     [
         *("", "token=", "token", "token=another", f"token={TOKEN[:-1]}", f"token={TOKEN}x", f"Token={TOKEN}"),
+        *(f"q=token={TOKEN}", f"q={TOKEN}&tokens={TOKEN}", f"token[]={TOKEN}"),
         *(f"token={TOKEN}&token=another", f"token=another&token={TOKEN}", "token=%FF%FE", "ü", "&" * 9000),
     ],
 )
@@ -200,6 +214,15 @@ def test_who_has_not_the_address_that_was_printed_sees_nothing(client: Client, q
     reply = client("/", query=query)
     assert reply.status == 403 and reply.body.startswith(b"token: expected that of the address")
     assert TOKEN.encode() not in reply.body
+
+
+def test_a_program_gives_the_token_in_a_header(client: Client) -> None:
+    given = {"authorization": f"Bearer {TOKEN}"}
+    assert client("/systems", query="", headers=given).status == 200
+    for other in ("Bearer another", f"Bearer {TOKEN}x", "Basic x"):
+        assert client("/systems", query=f"token={TOKEN}", headers={"authorization": other}).status == 403
+    twice = [("authorization", f"Bearer {TOKEN}"), ("authorization", "Bearer x")]
+    assert client("/systems", headers=twice).status == 403
 
 
 @pytest.fixture(scope="module")
@@ -233,7 +256,7 @@ def test_each_start_has_a_token_of_its_own(serving: str) -> None:
 def test_a_body_that_does_not_arrive_is_ended_and_keeps_nobody_out(serving: str) -> None:
     address = urlsplit(serving)
     sent = (
-        f"POST /search?{address.query} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+        f"POST /judging?{address.query} HTTP/1.1\r\nHost: {address.netloc}\r\n"
         "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n["
     )
     with socket.create_connection((address.hostname, address.port), timeout=30) as connection:
@@ -244,9 +267,19 @@ def test_a_body_that_does_not_arrive_is_ended_and_keeps_nobody_out(serving: str)
         assert reply.status == 200
 
 
+def test_a_service_keeps_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TOKEN_VARIABLE, "of the service")
+    write_json(tmp_path / "known.json", {"datasets": {}})
+    monkeypatch.setattr(uvicorn.Server, "run", lambda server, sockets: None)
+    said = list[str]()
+    with listen(0) as opened:
+        serve(Known.read(tmp_path / "known.json"), opened, on_start=said.append)
+    assert said[0].endswith("/?token=of the service")
+
+
 def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> None:
     reply = client.search()
-    assert reply.status == 200
+    assert reply.status == 404 and reply.json["version"] == VERSION
     assert "is not trained and indexed yet" in reply.json["error"]
     assert reply.json["command"].startswith("make ") and "collection.0-of-1.npy" in reply.json["command"]
     (offered,) = client("/systems").json["systems"]
@@ -254,19 +287,25 @@ def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("path", "given", "said"),
     [
-        ({"system": "other"}, "expected a system"),
-        ({"query": 7}, "expected the fields"),
-        ({"depth": True}, "expected the fields"),
-        ({"more": 1}, "expected the fields"),
-        ({"depth": 1000}, "depth: expected 1 to 100"),
+        ("/search", {"system": "other"}, "expected a system"),
+        ("/search", {"k": "ten"}, "k: expected a whole number, got 'ten'"),
+        ("/search", {"k": "1000"}, "depth: expected 1 to 100"),
+        ("/search", {"more": "1"}, "request: expected q, dataset, system, variant, k, each once, got 'more'"),
+        ("/search", {"q": ["a", "b"]}, "each once, got 'q'"),
+        ("/search", {"q": " "}, "query: expected words, got none"),
+        ("/search", {"dataset": ""}, "dataset: expected one of mine, got none"),
+        ("/search", {"dataset": "other"}, "expected a data set"),
+        ("/passage", {}, "id: expected a value, got none"),
+        ("/judging", {}, "dataset: expected a value, got none"),
+        ("/pool", {"dataset": "mine", "id": "j9"}, "query: expected one that was added, got 'j9'"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_in_one_line(
-    client: Client, changed: dict[str, Any], said: str
+    client: Client, path: str, given: dict[str, Any], said: str
 ) -> None:
-    reply = client.search(**changed)
+    reply = client.search(**given) if path == "/search" else client.get(path, **given)
     assert reply.status == 400 and said in reply.json["error"] and "\n" not in reply.json["error"]
 
 
@@ -276,24 +315,38 @@ def test_a_request_that_makes_no_sense_is_refused_in_one_line(
         ("application/json", b"", "expected JSON"),
         ("application/json", b"\xff", "expected JSON"),
         ("application/json", b"[" * 9000, "expected JSON"),
-        ("application/json", b"[]", "expected the fields"),
+        ("application/json", b"[]", "expected an object with dataset, queries"),
+        ("application/json", b'{"dataset": "mine", "queries": "one"}', "expected an object with"),
         ("text/plain", b"{}", "Content-Type"),  # a form of another page
     ],
 )
 def test_what_is_no_object_of_json_is_refused(client: Client, kind: str, body: bytes, said: str) -> None:
-    reply = client("/search", method="POST", headers={"content-type": kind}, body=body)
+    reply = client("/judging", method="POST", headers={"content-type": kind}, body=body)
     assert reply.status == 400 and said in reply.json["error"]
 
 
 def test_a_query_of_too_many_characters_is_refused_with_the_limit(client: Client) -> None:
-    reply = client.search(query="x" * 1001)
+    reply = client.search(q="x" * 1001)
     assert reply.status == 413 and "at most 1,000 characters" in reply.json["error"]
-    assert client.search(query="ü" * 1000).status == 200  # that is taken
+    assert client.search(q="ü" * 1000).status == 404  # that is taken, by a system that is not made
 
 
 def test_a_body_above_the_limit_is_refused_and_not_kept(client: Client) -> None:
-    reply = client.search(query="x" * MAX_BODY_BYTES, pieces=10)
+    reply = client.post("/judging", {"dataset": "mine", "queries": ["x" * MAX_BODY_BYTES]}, pieces=10)
     assert reply.status == 413 and f"{MAX_BODY_BYTES:,} bytes" in reply.json["error"]
+
+
+def test_queries_are_added_once_and_grades_need_a_pool(client: Client, tmp_path: Path) -> None:
+    for _ in range(2):  # of two tabs
+        reply = client.post("/judging", {"dataset": "mine", "queries": [" which  one ", "", "and that"]})
+        assert [one["text"] for one in reply.json["queries"]] == ["which one", "and that"]
+    given = {"dataset": "mine", "id": "j1", "systems": [], "grades": {"d1": 1}}
+    reply = client.post("/pool", given)
+    assert reply.status == 400 and "expected a text of j1's pool, got 'd1'" in reply.json["error"]
+    for grade in (2, -1, True, "1", 1.0):
+        reply = client.post("/pool", {**given, "grades": {"d1": grade}})
+        assert reply.status == 400 and "grade: expected a whole number from 0 to 1" in reply.json["error"]
+    assert len((tmp_path / "mine" / "qrels" / "judged.jsonl").read_text().splitlines()) == 2
 
 
 @pytest.mark.parametrize("method", ["POST", "OPTIONS"])
