@@ -254,6 +254,8 @@ class Split(Block):
 
     words: Count  # of a passage
     stride: Count  # words from the beginning of a passage to that of the next one
+    # headings: also at headings of Markdown and between paragraphs, of which short ones stand together
+    by: Literal["words", "headings"] = "words"
 
     @model_validator(mode="after")
     def _covers_every_word(self) -> Split:

@@ -26,7 +26,7 @@ TABLES = (".jsonl", ".csv", ".tsv")
 TEXT_COLUMNS = ("text", "body", "content", "contents", "passage", "abstract", "document", "answer")
 TITLE_COLUMNS = ("title", "name", "heading", "headline", "subject")
 ID_COLUMNS = ("_id", "id", "doc_id", "docid")
-WINDOW = {"words": 120, "stride": 60}  # ours; of the passages of long texts: docs/data.md
+WINDOW: dict[str, Any] = {"words": 120, "stride": 60}  # ours; of the passages of long texts: docs/data.md
 _LONG_WORDS = 240  # ours; two windows; texts are split where one has more words
 
 LeftOut = dict[str, list[str]]
@@ -89,7 +89,7 @@ def write_index_overlay(
     judged = SPLIT if (folder / f"qrels/{SPLIT}.tsv").is_file() else None
     entry: dict[str, Any] = {"source": "beir", "path": str(folder), "train_split": None, "eval_split": judged}
     if longest > _LONG_WORDS:
-        entry["split"] = WINDOW
+        entry["split"] = WINDOW | ({"by": "headings"} if source.is_dir() else {})
     write_json(folder / "origin.json", {"source": origin})
     with atomic_write(overlay) as file:
         file.write(

@@ -34,8 +34,8 @@ HOSTILE = {"source": "beir", "path": "hostile", "train_split": None, "eval_split
 
 
 @pytest.fixture(scope="module")
-def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server of the tiny run, and of the hostile collection with BM25 and an encoder."""
+def served_folder(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny run, and the hostile collection with BM25 and an encoder."""
     folder = copied(golden, tmp_path_factory.mktemp("served") / "checkout")
     rows = [{"_id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
     (folder / "hostile").mkdir()
@@ -45,7 +45,13 @@ def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFac
     targets = [f"{encoder}/collection.{number}-of-2.npy" for number in range(2)]
     make(folder, *targets, "results/hostile/bm25/index", overlays=["overlay.json"])
     graph_of(folder, overlays=["overlay.json"]).write_known()
-    with served(folder) as (_, address):
+    return folder
+
+
+@pytest.fixture(scope="module")
+def address(browser_tab: Tab, served_folder: Path) -> Iterator[str]:
+    """That of a server of this folder."""
+    with served(served_folder) as (_, address):
         yield address
 
 
@@ -161,6 +167,58 @@ def test_a_long_text_is_opened_by_a_click(tab: Tab, address: str) -> None:
     tab.click("#answer-left li[data-id=long-text] .more")
     assert tab.value(text) > 5 * before
     assert tab.value("document.querySelector('#answer-left li[data-id=plain] .more')") is None
+
+
+def judging(tab: Tab) -> tuple[str, str]:
+    """The query and the place in its pool."""
+    tab.wait_for("['judging', 'done'].includes(document.body?.dataset.state)")
+    return tuple(tab.value(f"document.getElementById('{one}').textContent") for one in ("query", "place"))
+
+
+def test_queries_are_judged_by_the_keyboard_alone_and_nothing_is_lost(
+    tab: Tab, address: str, served_folder: Path
+) -> None:
+    tab.resize(PHONE, dark=True)
+    tab.open(address.replace("/?", "/judge?"))
+    tab.wait_for("document.getElementById('setup')?.open")
+    picture(tab, "judge-empty")
+    while tab.value("document.activeElement.id") != "queries":
+        tab.press("Tab")
+    tab.type("zebra on the plain\nstripes of a zebra\n\nstripes of a zebra")
+    while tab.value("document.activeElement.className") != "ask":
+        tab.press("Tab")
+    tab.press("Enter")
+    tab.wait_for("document.body.dataset.state === 'judging'")
+    assert judging(tab) == ("zebra on the plain", f"Text 1 of {len(PASSAGES)}")
+    assert tab.value("document.documentElement.scrollWidth") <= PHONE[0], "the page scrolls sideways"
+    assert tab.value("document.querySelectorAll('#card img, #card script, #card b:not(.head b)').length") == 0
+    picture(tab, "judge-phone")
+    shown = []
+    for key in ("1", "0"):
+        before = judging(tab)
+        shown.append(tab.value("document.querySelector('#card .id').textContent"))
+        tab.press(key)
+        tab.wait_for(f"document.getElementById('place').textContent !== {json.dumps(before[1])}")
+    tab.call("Page.reload")
+    tab.wait_for("!document.querySelector('#card .id')")
+    assert judging(tab) == ("zebra on the plain", f"Text 3 of {len(PASSAGES)}")
+    tab.press("r")
+    tab.wait_for("document.getElementById('query').textContent === 'stripes of a zebra'")
+    tab.press("u")
+    tab.wait_for("document.getElementById('query').textContent === 'zebra on the plain'")
+    assert judging(tab) == ("zebra on the plain", f"Text 3 of {len(PASSAGES)}")
+    tab.press("l")
+    tab.wait_for("document.getElementById('query').textContent === 'stripes of a zebra'")
+    tab.press("r")
+    tab.wait_for("document.getElementById('query').textContent === 'zebra on the plain'")
+    tab.press("r")
+    tab.wait_for("document.getElementById('judging').hidden")
+    picture(tab, "judge-done")
+    assert "All queries are judged" in tab.value("document.getElementById('notes').innerText")
+    judged = (served_folder / "hostile/qrels/judged.tsv").read_text().splitlines()[1:]
+    assert len(judged) == 2 * len(PASSAGES)
+    assert [row for row in judged if row.endswith("1")] == [f"j1\t{shown[0]}\t1"]
+    assert len((served_folder / "hostile/queries.judged.jsonl").read_text().splitlines()) == 2
 
 
 def test_the_page_cannot_reach_another_place(tab: Tab, address: str) -> None:

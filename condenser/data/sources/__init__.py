@@ -116,7 +116,7 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
         )
     counts = load(settings).collect(folder, raw, settings)
     if split := settings.windows:
-        counts = {**counts, **split_collection(folder, words=split.words, stride=split.stride)}
+        counts = {**counts, **split_collection(folder, **vars(split))}
     write_json(folder / "counts.json", counts)
     if left_out := describe_left_out(counts):
         log.warning("%s", left_out)

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from own_collections import write_beir, write_tsv
 
 from condenser.data.passages import passages_of, windows
@@ -43,6 +45,45 @@ def test_scripts_without_spaces_are_split_by_their_characters() -> None:
     texts = [one.text for one in passages_of(Passage("d", "", "本日は晴天なり。 ok กำไร"), **SPLIT)]
     assert texts[0] == "本日は晴" and all(len(text) <= 9 for text in texts)
     assert texts[-1].endswith("ร")
+
+
+def test_by_headings_a_passage_is_of_one_section_and_names_its_headings() -> None:
+    text = (
+        "before all\n\n# A\n\none two\n \nthree\n\nfour five\n## B ##\n```\n# no heading\n```\n"
+        "## Empty\n# C\na b c d e f\n\n#no heading\n   ### D\nend"
+    )
+    found = passages_of(Passage("d.md", "T", text), words=4, stride=2, by="headings")
+    assert [(one.title, one.text) for one in found] == [
+        ("T", "before all"),
+        ("T > A", "one two\n\nthree"),
+        ("T > A", "four five"),
+        ("T > A > B", "```\n# no heading"),
+        ("T > A > B", "no heading\n```"),
+        ("T > A > Empty", ""),
+        ("T > C", "a b c d"),
+        ("T > C", "c d e f"),
+        ("T > C", "#no heading"),
+        ("T > C > D", "end"),
+    ]
+    assert [one.doc_id for one in found] == [f"d.md#{number}" for number in range(1, 11)]
+
+
+@given(
+    st.lists(st.sampled_from(["word ", "\n", "\n\n", "# h\n", "\n## h\n", "```\n", "語", " "]), max_size=40)
+)
+def test_by_headings_no_word_is_lost(parts: list[str]) -> None:
+    text = "".join(parts)
+    found = passages_of(Passage("d", "", text), words=5, stride=5, by="headings")
+    lost = (
+        {*text.split()} - {word for one in found for word in f"{one.title} {one.text}".split()} - {"#", "##"}
+    )
+    assert all(set(word) <= {"#", "語"} or "語" in word for word in lost), lost
+
+
+@pytest.mark.parametrize("text", ["", " \n\n", "\n\n\n"])
+def test_a_document_without_words_is_one_passage(text: str) -> None:
+    (found,) = passages_of(Passage("d", "T", text), words=5, stride=5, by="headings")
+    assert (found.title, found.text.strip()) == ("T", "")
 
 
 def test_ids_tell_the_document_whatever_its_own_id_is() -> None:
