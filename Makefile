@@ -5,7 +5,8 @@
 #   make index TEXTS=<path> NAME=mine   index a folder of texts, or one file, for search
 #   make search DATASET=mine QUERY="..."   ask it; SYSTEM= (hybrid), DEPTH=, VARIANT=
 #   make search                         list the systems that can be asked, and how to make others
-#   make serve                          search in a browser, two systems side by side; PORT=
+#   make serve                          search in a browser, two systems side by side, and judge; PORT=
+#   make agent DATASET=mine             be a tool of agents (MCP over standard input): docs/service.md
 #   make results/msmarco/table2.tsv     train, search and compare, on the built-in example
 #   make results/mine/best.tsv CONFIG=mine.yaml   the same with your data (mine.yaml: see README)
 #   make report DATASET=msmarco         one page about the results: results/msmarco/report.html
@@ -57,7 +58,7 @@ export CORES ?= $(shell nproc 2>/dev/null || echo 2)
 # for one more.)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(CONFIG)),--configfile $$CONFIG)
 
-.PHONY: help setup test test-ci test-weekly lint report verify index search serve faults bench peers gpu parity pages envs FORCE
+.PHONY: help setup test test-ci test-weekly lint report verify index search serve agent faults bench peers gpu parity pages envs FORCE
 .DEFAULT_GOAL := help
 
 # The comment at the top of this file, which ends at its first empty line.
@@ -131,7 +132,7 @@ verify: $(READY)
 # What can be asked is written by Snakemake, which knows the configuration. The program answers; it runs Snakemake
 # where what can be asked is out of date.
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-index search serve: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
+index search serve agent: export LIST_KNOWN = $(SNAKEMAKE) --nolock --cores 1 ask $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known .snakemake/known.json --refresh "$$LIST_KNOWN" \
   --overlays "$$CONFIG" --make-arguments="$$MAKE_ARGUMENTS"
 
@@ -148,6 +149,9 @@ search: $(READY)
 
 serve: $(READY)
 	@exec $(ask) --serve $(if $(PORT),--port "$$PORT")
+
+agent: $(READY)
+	@exec $(ask) --agent --dataset "$$DATASET" --system "$$SYSTEM" --variant "$$VARIANT"
 
 pages: $(READY)
 	@python docs/pages.py

@@ -17,7 +17,6 @@ from condenser.live.systems import Hit, OpenSystems
 from condenser.pipeline.remembered import remembered_by
 
 if TYPE_CHECKING:
-    from condenser.data.records import Passage
     from condenser.data.tokens import Tokenizer, TokenShards
     from condenser.model.text_vector import Role
     from condenser.train.masked_texts import MaskedRows
@@ -61,16 +60,6 @@ class Search:
             answer = self._systems.answer(self._asked, query, depth)
         self.notes, self.milliseconds = answer.notes, answer.milliseconds
         return answer.hits
-
-    def passage(self, text_id: str) -> Passage:
-        """A passage by its id: the `passage_id` of a hit, or else its `doc_id`.
-
-        Raises:
-            NotReady: as of a query.
-            ValueError: the collection has none of this id.
-        """
-        with _callers_settings():
-            return self._systems.passage(self._asked, text_id)
 
     def __repr__(self) -> str:
         return f"<search of {self.name}>"

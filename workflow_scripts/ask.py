@@ -1,8 +1,9 @@
-"""Ask a finished system a new query: in the terminal, or with --serve on a page in a browser.
+"""Ask a finished system a new query: in the terminal, with --serve in a browser, with --agent by agents.
 
     make search QUERY="how to invert a matrix"
     make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="how to invert a matrix"
     make serve
+    make agent DATASET=msmarco
     make index TEXTS=../my/folder
     snakemake --cores 1 ask
 
@@ -54,6 +55,7 @@ def main() -> None:
     texts.add_argument("--title", default="", help="the column of titles; else found by its name")
     texts.add_argument("--text", default="", help="the column of texts; else found by its name")
     parser.add_argument("--serve", action="store_true", help="serve the page")
+    parser.add_argument("--agent", action="store_true", help="be a tool of agents, by standard input (MCP)")
     parser.add_argument("--port", type=int, help="of the page; else 8017, or a free one")
     args = parser.parse_args()
     gc.set_threshold(200_000)  # what PyTorch's import makes all stays: collecting takes a seventh of the time
@@ -109,6 +111,11 @@ def main() -> None:
             print(f"Two systems side by side: {address} (Ctrl-C ends it)", flush=True)
 
         serve(known, listen(args.port), on_start=started, systems=systems)
+    elif args.agent:
+        from condenser.live.agent import agents_server
+
+        asked = known.asked(dataset, args.system, args.variant) if args.system else known.usual(dataset)
+        agents_server(asked, systems).run(transport="stdio", show_banner=False)
     elif not args.query:
         from condenser.live.terminal import shown_systems
 

@@ -203,13 +203,14 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: 
     def run(rule: str, output: str, given: dict[str, Any], **more: Any) -> None:
         name = {"train": "model", "encode": "embeddings", "encode_queries": "embeddings"}[rule]
         file = tmp_path / output
+        states = {part: f"{file}.{part}" for part in ("states", "starts") if rule == "encode"}
         do(
             rule,
-            settings={**config, "system": system, "seed": 42},
+            settings={**config, "system": system, "seed": 42, "states_gb": 0.0},
             input={"lengths": [], "subset": [], **given},
-            output={name: file, "manifest": f"{file}.manifest.json"},
+            output={name: file, "manifest": f"{file}.manifest.json", **states},
             work=tmp_path / "work" / output,
-            **more,
+            **{"options": {"last": tmp_path / "last"}, **more},
         )
 
     queries, query_tokens = tmp_path / "queries.jsonl", shard_files(tmp_path / "queries")[0]

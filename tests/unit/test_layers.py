@@ -37,6 +37,7 @@ MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train", "papers"},  # an LSTM
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "shown": {"objectives"},  # of a checkpoint, what it is called and read from
+    "live": {"evaluate"},  # what judgements show
     "notebook": {"data", "model", "retrieve", "train"},
     "manifest": {"pipeline"},  # digests of the code that runs
 }

@@ -88,10 +88,12 @@ PARENTS = {
     "late tiny late untrained dev": {
         *("merge tiny backbone-zeroshot untrained dev", "bm25_run tiny bm25 untrained dev", "collect tiny"),
         *("checkpoint tiny backbone", "tokens tiny backbone", "query_tokens tiny backbone dev"),
+        "encode tiny backbone-zeroshot untrained",
     },
     "late tiny late crossfit-n500-seed7 train.held_out": ALL_SHARDS | {
         *("merge tiny backbone-zeroshot untrained train", "bm25_run tiny bm25 untrained train"),
         *("checkpoint tiny backbone", "held_out tiny n500-seed7"),
+        "encode tiny backbone-zeroshot untrained",
     },
     "rerank tiny labeller seed42 log": {  # the model of another
         *("train tiny teacher seed42", "merge tiny denoised seed42 log", "tokens tiny backbone"),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastmcp import Client
+from fastmcp.exceptions import ToolError
 from runs import hits_by_query
 from small_results import record
 from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
@@ -14,6 +17,7 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.tokens import Tokenizer, tokenise_queries, write_token_shard
 from condenser.files import read_json, write_json
+from condenser.live.agent import agents_server
 from condenser.live.door import Door
 from condenser.live.known import Asked, Known
 from condenser.live.searchers.late import ENCODED_ANEW
@@ -269,6 +273,28 @@ def test_the_door_answers_as_the_system_and_gives_each_passage(made: Made, door:
         assert (passage["title"], passage["text"]) == (expected_passage.title, expected_passage.text)
     with pytest.raises(ValueError, match="expected the id 'nothing', found none"):
         door.passage([("id", "nothing"), ("system", "mixed")])
+
+
+def test_an_agent_searches_and_fetches(made: Made) -> None:
+    query, asked = made.files.queries[2].text, made.asked("tokens")
+
+    async def talk() -> None:
+        async with Client(agents_server(asked, OpenSystems())) as agent:
+            assert sorted(tool.name for tool in await agent.list_tools()) == ["fetch", "search"]
+            found = (await agent.call_tool("search", {"query": query, "depth": 3})).structured_content
+            expected = made.opened.answer(asked, query, 3).hits
+            hits = [(hit["id"], hit["score"], hit["text"]) for hit in found["result"]]
+            assert hits == [(hit.doc_id, hit.score, hit.text) for hit in expected]
+            passage = (await agent.call_tool("fetch", {"id": hits[0][0]})).structured_content
+            assert (passage["id"], passage["text"]) == (hits[0][0], hits[0][2])
+            for tool, given, said in (
+                ("search", {"query": " "}, "query: expected words, got none"),
+                ("fetch", {"id": "nothing"}, "expected the id 'nothing', found none"),
+            ):
+                with pytest.raises(ToolError, match=said):
+                    await agent.call_tool(tool, given)
+
+    asyncio.run(talk())
 
 
 def test_queries_are_judged_to_their_end(made: Made, door: Door, tmp_path: Path) -> None:
