@@ -99,10 +99,15 @@ def write_index_overlay(
     return len(lines), left_out
 
 
+def names_judged(folder: Path) -> bool:
+    """Whether the folder is one that `make index` wrote, whose overlay names the judged queries by itself."""
+    return (folder / "origin.json").is_file() and (folder.parent / "index.yaml").is_file()
+
+
 def note_judged(folder: Path) -> None:
     """Name the judged queries as those to evaluate on, where the folder is one that `make index` wrote."""
     overlay = folder.parent / "index.yaml"
-    if (folder / "origin.json").is_file() and overlay.is_file():
+    if names_judged(folder):
         written = overlay.read_bytes()
         noted = written.replace(b'"eval_split": null', f'"eval_split": "{SPLIT}"'.encode())
         if noted != written:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.judged import POOL_DEPTH, Judgements
-from condenser.data.own_texts import note_judged
+from condenser.data.own_texts import names_judged, note_judged
 from condenser.live.judging import progress
 from condenser.live.known import Asked, Known
 from condenser.live.systems import MAX_CHARACTERS, MAX_DEPTH, OpenSystems, check
@@ -142,6 +142,7 @@ class Door:
             "relevant_grade": relevant,
             "file": str(judgements.folder / "qrels" / "judged.tsv"),
             "command": self._known.table_of_judged(dataset),
+            "is_named": names_judged(judgements.folder),
         }
 
     def _judgements(self, dataset: str) -> Judgements:
