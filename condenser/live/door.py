@@ -95,6 +95,8 @@ class Door:
     def pool(self, given: Parameters) -> dict[str, Any]:
         """The texts to judge for the query `id`: the first hits of the `systems` together."""
         asked_for = _parameters(given, "dataset", "id", many="systems")
+        if not asked_for["systems"]:
+            raise ValueError("systems: expected one or more, got none.")
         dataset, judgements = asked_for["dataset"], self._judgements(asked_for["dataset"])
         query = judgements.query(asked_for["id"])
         texts: dict[str, Any] = {}

@@ -32,6 +32,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, unquote_to_bytes
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -108,7 +109,7 @@ def serve(
                 timeout_graceful_shutdown=1,
             )
         )
-        on_start(f"http://{ADDRESS}:{port}/?token={token}")
+        on_start(f"http://{ADDRESS}:{port}/?token={quote(token, safe='')}")
         try:
             server.run(sockets=[opened])
         except KeyboardInterrupt:  # uvicorn raises it again once it has shut down
@@ -221,8 +222,10 @@ class _Guard:
         given = [value.removeprefix("Bearer ") for value in headers.getlist("authorization")]
         if not given:
             parts = (part.partition(b"=") for part in query.split(b"&"))
-            given = [value.decode("latin-1") for name, _, value in parts if name == b"token"]
-        if len(given) != 1 or not hmac.compare_digest(given[0].encode(), self._token):
+            given = [
+                unquote_to_bytes(value).decode("latin-1") for name, _, value in parts if name == b"token"
+            ]
+        if len(given) != 1 or not hmac.compare_digest(given[0].encode("latin-1"), self._token):
             return "token: expected that of the address that make serve printed last. Open that address."
         return None
 

@@ -12,6 +12,9 @@ import pytest
 import yaml
 from runs import checkout, environment
 
+from condenser.data.judged import Judgements
+from condenser.data.own_texts import note_judged
+from condenser.files import read_json
 from condenser.settings import merged
 
 pytestmark = [pytest.mark.ci, pytest.mark.timeout(900)]
@@ -62,14 +65,13 @@ def make(folder: Path) -> Make:
     return run
 
 
-def test_texts_alone_are_indexed_and_searched(root: Path, folder: Path, make: Make) -> None:
+def test_texts_alone_are_indexed_searched_judged_and_kept_fresh(root: Path, folder: Path, make: Make) -> None:
     notes = folder.parent / "my" / "notes"
     notes.mkdir(parents=True)
     (notes / "salt.md").write_text("# Salt\n\nSalt dissolves in water.\n")
     (notes / "air.txt").write_text("People breathe out carbon dioxide, a gas.\n")
     (notes / "picture.png").write_bytes(b"\x89PNG\0")
-    index, search, *others = commands_of(root, "Texts only")
-    assert not others
+    index, search, table = commands_of(root, "Texts only")
     printed = make(index)
     assert "2 texts" in printed and "1 of another kind than .txt and .md (picture.png)" in printed
     assert "make search DATASET=notes" in printed
@@ -79,6 +81,24 @@ def test_texts_alone_are_indexed_and_searched(root: Path, folder: Path, make: Ma
     before = sorted((file, file.stat().st_mtime_ns) for file in folder.glob("results/notes/**/*.npy"))
     make(index)
     assert before == sorted((file, file.stat().st_mtime_ns) for file in folder.glob("results/notes/**/*.npy"))
+
+    texts = folder / "results" / "notes" / "texts"
+    judged = Judgements(texts)
+    judged.add(["what gas do people breathe out", "what does salt do in water"])
+    for query, relevant in (("j1", "air.txt"), ("j2", "salt.md")):
+        judged.pool(query, {"hybrid": ["air.txt", "salt.md"]})
+        judged.grade(query, {doc: int(doc == relevant) for doc in ("air.txt", "salt.md")})
+    note_judged(texts)
+    printed = " ".join(make(table).split())
+    assert "notes: 2 passages, 2 queries" in printed and "has the highest MRR@10 (1.000" in printed
+    assert "The judgements of judged are of the first 10 hits of hybrid, pooled" in printed
+    assert "not relevant: bm25 0 %, backbone-zeroshot 0 %, late 0 %, hybrid 0 %." in printed
+
+    (notes / "iron.md").write_text("# Iron\n\nIron rusts in damp air.\n")
+    assert "Passages that were encoded before are copied" in make(index)
+    (manifest,) = folder.glob("results/notes/systems/backbone-zeroshot/**/collection.*.manifest.json")
+    assert {"rows": 3, "rows_copied": 2}.items() <= read_json(manifest)["counts"].items()
+    assert "iron.md" in make(search)
 
 
 def test_with_labels_rankings_are_compared_and_the_best_is_named(

@@ -274,7 +274,13 @@ def test_a_service_keeps_its_token(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     said = list[str]()
     with listen(0) as opened:
         serve(Known.read(tmp_path / "known.json"), opened, on_start=said.append)
-    assert said[0].endswith("/?token=of the service")
+    assert said[0].endswith("/?token=of%20the%20service")
+    with ThreadPoolExecutor(1) as searching:
+        app = application(
+            Known.read(tmp_path / "known.json"), port=8017, token="of the service", searching=searching
+        )
+    assert Client(app)("/", query="token=of%20the%20service").status == 200
+    assert Client(app)("/", headers={"authorization": "Bearer of the service"}, query="").status == 200
 
 
 def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> None:
@@ -299,7 +305,12 @@ def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> 
         ("/search", {"dataset": "other"}, "expected a data set"),
         ("/passage", {}, "id: expected a value, got none"),
         ("/judging", {}, "dataset: expected a value, got none"),
-        ("/pool", {"dataset": "mine", "id": "j9"}, "query: expected one that was added, got 'j9'"),
+        ("/pool", {"dataset": "mine", "id": "j9"}, "systems: expected one or more, got none"),
+        (
+            "/pool",
+            {"dataset": "mine", "id": "j9", "systems": "learnt seed42"},
+            "one that was added, got 'j9'",
+        ),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_in_one_line(
