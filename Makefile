@@ -5,7 +5,7 @@
 #   make index TEXTS=<path> NAME=mine   index a folder of texts, or one file, for search
 #   make search DATASET=mine QUERY="..."   ask it; SYSTEM= (hybrid), DEPTH=, VARIANT=
 #   make search                         list the systems that can be asked, and how to make others
-#   make serve                          search in a browser, two systems side by side, and judge; PORT=
+#   make serve                          search two systems in a browser, and judge; PORT=
 #   make agent DATASET=mine             be a tool of agents (MCP over standard input): docs/service.md
 #   make results/msmarco/table2.tsv     train, search and compare, on the built-in example
 #   make results/mine/best.tsv CONFIG=mine.yaml   the same with your data (mine.yaml: see README)

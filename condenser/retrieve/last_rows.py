@@ -1,8 +1,8 @@
 """Rows that were encoded before: after a change of the collection only new and changed passages are encoded.
 
-A folder keeps what an encoding wrote, as links, and a key of each row: a digest of its tokens, and of all
-else that its vector depends on. A row with the same key is copied. (Snakemake removes the outputs of a job
-before the job begins, so they cannot be read in their place.)
+A folder keeps what an encoding wrote, as links, with a key of each row, a digest of its tokens, and the
+`identity` of all else that a vector depends on. A row with the same key is copied. (Snakemake removes the
+outputs of a job before the job begins, so they cannot be read in their place.)
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ class LastRows:
     """What was encoded last into one file of embeddings.
 
     Attributes:
-        folder: where it is kept; nothing at first.
-        identity: names the model, its settings and its code. With another one no row is found.
+        folder: where it is kept; nothing at first. What has another identity, or is damaged, is removed, so
+            that it takes no room beside what is made.
+        identity: names the model, its settings and its code.
         embeddings, states, starts: as they were written, mapped.
     """
 
@@ -49,20 +50,23 @@ class LastRows:
     _keys: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if is_finished(self.folder / "mark.json", self._files(self.folder)):
-            self.embeddings, self.states, self.starts, self._keys = map(load_npy, self._files(self.folder))
+        files, identity = self._files(self.folder), self.folder / "identity.txt"
+        is_same = identity.is_file() and identity.read_text(encoding="utf-8") == self.identity
+        if is_same and is_finished(self.folder / "mark.json", files):
+            self.embeddings, self.states, self.starts, self._keys = map(load_npy, files)
+        else:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def keys(self, shards: TokenShards, rows: Int[np.ndarray, " row"], *, max_tokens: int) -> Keys:
         """A key for each of some rows of the shards, as they are read."""
         starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-        salt = hashlib.sha256(self.identity.encode()).digest()
         keys = np.empty(len(rows), "S16")
         for place in range(0, len(rows), 4096):
             part = slice(place, place + 4096)
             width = int(lengths[part].max(initial=0))
             tokens = shards.read(starts[part], lengths[part], width=width, fill=0).astype(np.int32)
             keys[part] = [
-                hashlib.blake2b(row[:length].tobytes(), key=salt, digest_size=16).digest()
+                hashlib.blake2b(row[:length].tobytes(), digest_size=16).digest()
                 for row, length in zip(tokens, lengths[part].tolist(), strict=True)
             ]
         return keys
@@ -85,6 +89,7 @@ class LastRows:
                 except OSError:  # another file system, or one without links
                     shutil.copyfile(file, kept)
             save_npy(keys_file, keys)
+            (made / "identity.txt").write_text(self.identity, encoding="utf-8")
             finish_block(made / "mark.json", self._files(made))
 
     @staticmethod

@@ -228,6 +228,7 @@ def test_rows_of_another_model_or_of_damaged_files_are_not_copied(
     elif change == "half":
         shutil.move(tmp_path / "last" / "keys.npy", tmp_path / "keys.npy")
     identity = "another" if change == "identity" else "model"
+    assert LastRows(tmp_path / "last", "model").folder.exists() == (change in ("identity", "no states"))
     counts, found, _ = index(tmp_path / "again", model, rows, last=LastRows(tmp_path / "last", identity))
     _, expected, _ = index(tmp_path / "new", model, rows)
     assert counts["rows_copied"] == 0 and found.tobytes() == expected.tobytes()
