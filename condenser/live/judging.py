@@ -18,7 +18,7 @@ def progress(judgements: Judgements, systems: Sequence[str], *, relevant_grade: 
     The rankings are compared by their first hits, as a table would compare them.
 
     Returns:
-        `done`, `of` and `queries`; `said`, sentences; `is_enough`.
+        `done` `of` how many queries; texts that are `left`; `said`, sentences; `is_enough`.
     """
     queries, done = list(judgements.queries.values()), judgements.done
     found = {

@@ -50,6 +50,8 @@ class LastRows:
     _keys: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        for half in self.folder.parent.glob(f".{self.folder.name}.partial-*"):  # of a process that was killed
+            shutil.rmtree(half, ignore_errors=True)
         files, identity = self._files(self.folder), self.folder / "identity.txt"
         is_same = identity.is_file() and identity.read_text(encoding="utf-8") == self.identity
         if is_same and is_finished(self.folder / "mark.json", files):

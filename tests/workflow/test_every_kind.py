@@ -181,7 +181,7 @@ def test_a_model_of_another_data_set_is_its_system_and_ranks_and_learns_here(eve
 
 
 def test_hits_of_late_interaction_are_those_of_transformers(tiny: Path) -> None:
-    """Two queries: the best of the first 20 of both systems."""
+    """Two queries: the best of the first 20 of both systems, by states of eight bits."""
     late, runs = scores_of(tiny, "late"), [scores_of(tiny, name) for name in ("backbone-zeroshot", "bm25")]
     model = AutoModel.from_pretrained(tiny / "models/backbone").eval()
     tokenizer = AutoTokenizer.from_pretrained(tiny / "models/backbone")
@@ -203,8 +203,8 @@ def test_hits_of_late_interaction_are_those_of_transformers(tiny: Path) -> None:
             doc_id: (asked @ states(passages[doc_id], 64).T).amax(dim=1).sum().item() for doc_id in pool
         }
         hits = late[query.query_id]
-        assert hits == pytest.approx({doc_id: expected[doc_id] for doc_id in hits}, abs=5e-3)
-        assert min(hits.values()) >= sorted(expected.values(), reverse=True)[19] - 5e-3
+        assert hits == pytest.approx({doc_id: expected[doc_id] for doc_id in hits}, abs=2e-2)
+        assert min(hits.values()) >= sorted(expected.values(), reverse=True)[19] - 2e-2
 
 
 def test_a_fusion_is_the_mean_of_z_scores(tiny: Path) -> None:

@@ -159,6 +159,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.rerank-ensemble.*": set(),
     "systems.rerank-*.candidates": {"rerank * {name} *"},
     "systems.rerank-*.depth": {"rerank * {name} *"},
+    "systems.late.initial": {"late *", "encode * backbone-zeroshot *"},  # which then keeps no states
     "systems.late.*": {"late *"},
     "systems.hybrid.*": {"fusion * hybrid *"},
     "systems.hybrid-trained.*": {"fusion_weights * {name} *", "fusion * {name} *"},
@@ -170,6 +171,7 @@ USED_BY: dict[str, set[str]] = {
         "export *",
     },
     "encode.separator": {"tokens *", "export *"},
+    "encode.states_gb": {"encode * backbone-zeroshot *"},  # whose states `late` reads
     "encode.block_rows": {
         *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "late *", "export *"),
     },

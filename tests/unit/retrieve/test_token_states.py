@@ -14,6 +14,7 @@ from small_trainings import sharpen
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
+from condenser.files import _beside
 from condenser.model.backbone import new_backbone
 from condenser.model.devices import set_up
 from condenser.retrieve import encode as module
@@ -232,3 +233,12 @@ def test_rows_of_another_model_or_of_damaged_files_are_not_copied(
     counts, found, _ = index(tmp_path / "again", model, rows, last=LastRows(tmp_path / "last", identity))
     _, expected, _ = index(tmp_path / "new", model, rows)
     assert counts["rows_copied"] == 0 and found.tobytes() == expected.tobytes()
+
+
+def test_the_half_that_a_killed_process_kept_is_removed(tmp_path: Path) -> None:
+    half = _beside(tmp_path / "one")  # as `atomic_folder` names it
+    half.mkdir()
+    (half / "embeddings.npy").write_text("half")
+    (other := _beside(tmp_path / "one.0-of-2")).mkdir()
+    LastRows(tmp_path / "one", "model")
+    assert list(tmp_path.iterdir()) == [other]
