@@ -40,7 +40,7 @@ rule export:
                 "dataset.split",
                 "system",
                 "recipe.lengths",
-                "encode",
+                *("encode.batch_tokens", "encode.block_rows", "encode.separator"),
                 "compute.threads",
                 "significance.confidence",
                 "notes",
