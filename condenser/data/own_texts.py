@@ -75,8 +75,9 @@ def write_index_overlay(
         raise ValueError(f"{source}: expected a folder or a file, found none.")
     left_out: LeftOut = {}
     texts = folder_texts(source, left_out) if source.is_dir() else table_texts(source, left_out, title, text)
-    lines, longest = [], 0
+    lines, longest, ids = [], 0, set[str]()
     for row in texts:
+        ids.add(row.text_id)
         longest = max(longest, len(row.text.split()))
         lines.append(
             json.dumps({"_id": row.text_id, "title": row.title, "text": row.text}, ensure_ascii=False)
@@ -86,8 +87,9 @@ def write_index_overlay(
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / "corpus.jsonl") as file:
         file.writelines(f"{line}\n".encode() for line in lines)
-    judged = SPLIT if (folder / f"qrels/{SPLIT}.tsv").is_file() else None
+    judged = SPLIT if _relevant_texts(folder) & ids else None
     entry: dict[str, Any] = {"source": "beir", "path": str(folder), "train_split": None, "eval_split": judged}
+    entry["bad_rows"] = "skip"  # judgements of texts that are gone are left out, and counted
     if longest > _LONG_WORDS:
         entry["split"] = WINDOW | ({"by": "headings"} if source.is_dir() else {})
     write_json(folder / "origin.json", {"source": origin})
@@ -104,10 +106,21 @@ def names_judged(folder: Path) -> bool:
     return (folder / "origin.json").is_file() and (folder.parent / "index.yaml").is_file()
 
 
+def _relevant_texts(folder: Path) -> set[str]:
+    """The texts that a person judged relevant; without one, nothing can be measured."""
+    file = folder / f"qrels/{SPLIT}.tsv"
+    rows = (
+        [line.split("\t") for line in file.read_text(encoding="utf-8").splitlines()[1:]]
+        if file.is_file()
+        else []
+    )
+    return {doc_id for _, doc_id, grade in rows if grade != "0"}
+
+
 def note_judged(folder: Path) -> None:
     """Name the judged queries as those to evaluate on, where the folder is one that `make index` wrote."""
     overlay = folder.parent / "index.yaml"
-    if names_judged(folder):
+    if names_judged(folder) and _relevant_texts(folder):
         written = overlay.read_bytes()
         noted = written.replace(b'"eval_split": null', f'"eval_split": "{SPLIT}"'.encode())
         if noted != written:

@@ -109,8 +109,11 @@ class Door:
         judgements.pool(query.query_id, rankings)
         for doc_id in query.pool:
             if doc_id not in texts:  # of a ranking that has changed since
-                passage = self._opened.passage(asked, doc_id)
-                texts[doc_id] = _shortened({"title": passage.title, "text": passage.text})
+                try:
+                    passage = self._opened.passage(asked, doc_id)
+                    texts[doc_id] = _shortened({"title": passage.title, "text": passage.text})
+                except ValueError:  # its judgement counts for nothing
+                    texts[doc_id] = {"title": "", "text": "(This text is no longer in the collection.)"}
         return {
             "query": query.text,
             "texts": [{"doc_id": one, **texts[one], "grade": query.grades.get(one)} for one in query.pool],
@@ -127,8 +130,7 @@ class Door:
                 )
         judgements = self._judgements(dataset)
         judgements.grade(query_id, grades)
-        if judgements.done:
-            note_judged(judgements.folder)
+        note_judged(judgements.folder)
         return self._judging(dataset, [self._named(str(one)) for one in systems])
 
     def _judging(self, dataset: str, systems: Sequence[str]) -> dict[str, Any]:

@@ -340,9 +340,12 @@ def _encode(job: Job, sizes: Sizes) -> tuple[Work, float]:
     of_passages = "shard" in job.wildcards
     most = (lengths.passage if of_passages else lengths.query) if lengths else job.config.recipe.max_tokens
     tokens = texts.count * texts.length(most)
-    of_states = tokens * (dim + 8)  # `record_of_token`
-    kept = of_states if of_states <= 1e9 * vars(job.config).get("states_gb", 0.0) * job.share else 0.0
-    return {"passed": weights * tokens}, 4 * texts.count * dim + kept
+    return {"passed": weights * tokens}, 4 * texts.count * dim + _bytes_of_states(job, tokens * (dim + 8))
+
+
+def _bytes_of_states(job: Job, needed: float) -> float:
+    """What the token states of an encoding take: as many bytes as they need (`record_of_token`), or none."""
+    return needed if needed <= 1e9 * vars(job.config).get("states_gb", 0.0) * job.share else 0.0
 
 
 def _search(job: Job, sizes: Sizes) -> tuple[Work, float]:
@@ -358,7 +361,9 @@ def _candidates(job: Job, sizes: Sizes) -> tuple[Work, float]:
     if job.rule == "rerank":
         pair = sizes.queries(job).length(lengths.query) + passages.length(lengths.passage)
         tokens = read * pair
-    elif any(need.rule == "encode" for need in job.needs):
+    shards = [need for need in job.needs if need.rule == "encode"]
+    whole, dim = passages.count * passages.length(lengths.passage), sizes.model(job)[1]
+    if any(_bytes_of_states(shard, whole * shard.share * (dim + 8)) for shard in shards):
         tokens = 0.0
     return {"passed": sizes.model(job)[0] * tokens, "hit": read}, sizes.hits(job) * _HIT_BYTES
 

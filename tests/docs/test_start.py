@@ -99,6 +99,10 @@ def test_texts_alone_are_indexed_searched_judged_and_kept_fresh(root: Path, fold
     (manifest,) = folder.glob("results/notes/systems/backbone-zeroshot/**/collection.*.manifest.json")
     assert {"rows": 3, "rows_copied": 2}.items() <= read_json(manifest)["counts"].items()
     assert "iron.md" in make(search)
+    (notes / "salt.md").unlink()  # a judged text
+    make(index)
+    printed = " ".join(make(table).split())
+    assert "Left out as bad rows: 2 judgements of judged" in printed
 
 
 def test_with_labels_rankings_are_compared_and_the_best_is_named(

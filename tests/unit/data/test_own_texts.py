@@ -139,11 +139,17 @@ def test_judged_queries_become_those_to_evaluate_on_and_stay_so(tmp_path: Path) 
     judged = Judgements(folder)
     judged.add(["what?"])
     judged.pool("j1", {"bm25": ["1"]})
+    judged.grade("j1", {"1": 0})
+    note_judged(folder)
+    assert eval_split() is None  # nothing relevant: nothing to measure
     judged.grade("j1", {"1": 1})
     note_judged(folder)
     assert eval_split() == "judged"
     write_index_overlay(tmp_path / "a.jsonl", results, name="mine")
     assert eval_split() == "judged"
+    (tmp_path / "a.jsonl").write_text('{"id": "2", "text": "two"}')  # the relevant text is gone
+    write_index_overlay(tmp_path / "a.jsonl", results, name="mine")
+    assert eval_split() is None
     note_judged(tmp_path)  # a folder of the user's own: nothing is written there
     assert not (tmp_path / "index.yaml").exists() and Judgements(folder).done
 

@@ -14,6 +14,7 @@ from runs import hits_by_query
 from small_results import record
 from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
 
+from condenser.data.judged import Judgements
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.tokens import Tokenizer, tokenise_queries, write_token_shard
 from condenser.files import read_json, write_json
@@ -321,6 +322,19 @@ def test_queries_are_judged_to_their_end(made: Made, door: Door, tmp_path: Path)
     assert "first is better than other by" in said[-1] and state["progress"]["is_enough"]
     judged = (tmp_path / "judged" / "qrels" / "judged.tsv").read_text().splitlines()
     assert judged[0] == "query-id\tcorpus-id\tscore" and sum(row.endswith("1") for row in judged) == 12
+
+
+def test_a_pool_keeps_texts_that_no_ranking_has_any_more_or_that_are_gone(
+    made: Made, door: Door, tmp_path: Path
+) -> None:
+    query, last = made.files.queries[0].text, made.hits("other")[made.files.queries[0].query_id][-1].doc_id
+    door.add_queries({"dataset": "mine", "queries": [query]})
+    Judgements(tmp_path / "judged").pool("j1", {"once": [last, "gone"]})
+    pool = door.pool([("dataset", "mine"), ("id", "j1"), ("systems", "other untrained")])
+    texts = {one["doc_id"]: one["text"] for one in pool["texts"]}
+    (passage,) = (one for one in made.files.passages if one.doc_id == last)
+    assert texts[last] == passage.text and len(texts) == 12
+    assert texts["gone"] == "(This text is no longer in the collection.)"
 
 
 def test_rankings_that_are_equal_are_not_called_better(made: Made, door: Door) -> None:
