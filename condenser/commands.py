@@ -7,6 +7,18 @@ from __future__ import annotations
 
 import shlex
 
+TRAIN_AGAIN = 'SNAKEMAKE_ARGS="-R pretrain train"'
+"""What trains a model again that is kept when the texts change."""
+
+
+def age_of_model(rows: int, newer: int) -> str:
+    """On how many of the passages a model is trained, of which some are newer.
+
+    >>> age_of_model(100_000, 1_100).partition(";")[0]
+    'trained on 98,900 of 100,000 passages'
+    """
+    return f"trained on {rows - newer:,} of {rows:,} passages; to train it again, make it with {TRAIN_AGAIN}."
+
 
 def make_command(targets: str, *, overlays: str = "", arguments: str = "") -> str:
     """The command that makes targets, or asks.

@@ -127,7 +127,8 @@ class Job:
 
     def finish(self, counts: dict[str, Any]) -> None:
         """Write the manifest, then remove partial work."""
-        self.manifest.write(outputs=self.outputs, counts=counts, device=self.device)
+        kept_by = vars(self.options).get("kept_by")
+        self.manifest.write(outputs=self.outputs, counts=counts, device=self.device, kept_by=kept_by)
         if self._work is not None and self._work.exists():
             _remove_partial_work(self._work)
 

@@ -133,11 +133,17 @@ class Manifest:
         outputs: Sequence[str | Path],
         counts: dict[str, Any],
         device: str = "cpu",
+        kept_by: str | None = None,
     ) -> None:
-        """Write the manifest with the digests of the outputs; call it last, when they are in place."""
+        """Write the manifest with the digests of the outputs; call it last, when they are in place.
+
+        With `kept_by`, a digest of what a model depends on but the texts, the inputs are noted as
+        `learnt_from`: the model stays as it is when they change.
+        """
+        inputs = self._input_digests
         record: dict[str, Any] = {
             "spec": self._spec,
-            "inputs": self._input_digests,
+            **({"inputs": {}, "learnt_from": inputs, "kept_by": kept_by} if kept_by else {"inputs": inputs}),
             "outputs": self._digests([Path(file) for file in outputs]),
             "counts": counts,
             "wall_time_s": round(time.monotonic() - self._began, 3),
@@ -161,7 +167,10 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Record:
-    """What the sound manifest at `path` says; inputs and outputs are SHA-256 by path, `whole` has all."""
+    """What the sound manifest at `path` says; inputs and outputs are SHA-256 by path, `whole` has all.
+
+    `made_from` has the inputs, and of a kept model what it has learnt from, as that was then.
+    """
 
     path: Path
     spec: dict[str, Any]
@@ -169,6 +178,10 @@ class Record:
     outputs: dict[Path, str]
     counts: dict[str, Any]
     whole: dict[str, Any]
+
+    @property
+    def made_from(self) -> dict[Path, str]:
+        return {**self.inputs, **_beside(self.path, self.whole.get("learnt_from", {}))}
 
 
 def read_manifest(path: Path) -> Record:

@@ -287,6 +287,7 @@ class PartlyJudgedTexts(Texts):
     other_eval_splits: dict[Name, EvalSplit] | None = None  # further sets of queries to measure on, by name
     queries: dict[Name, HomePath] | None = None  # files of queries without judgements, by name
     split: Split | None = None  # how documents become passages; null: they are passages
+    keep_trained: bool = False  # models of these texts are kept when the texts change, until asked otherwise
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 from condenser.commands import make_command
-from condenser.pipeline import costs, specs
+from condenser.pipeline import costs, kept, specs
 from condenser.report.state import write_state
 
 
@@ -49,6 +49,38 @@ SPECS = specs.Specs(
     manifest=manifest_of,
     benchmark=benchmark_of,
 )
+
+
+def is_asked(rule_name):
+    """Whether Snakemake was asked to run a rule in any case, or runs here nothing but jobs of it."""
+    asked = workflow.dag_settings
+    return asked is not None and (
+        asked.forceall or rule_name in {*(asked.forcerun or ()), *(asked.allowed_rules or ())}
+    )
+
+
+KEPT = kept.KeptModels(
+    SPECS,
+    keeps=lambda dataset: vars(config.datasets[dataset]).get("keep_trained", False),
+    is_asked=is_asked,
+    learnt_of=learnt_of,
+)
+
+
+def unless_kept(rule_name, **inputs):
+    """What a rule that makes a model reads, to be unpacked; nothing where the model is kept."""
+
+    def of(wildcards):
+        names = dict(wildcards.items())
+        if KEPT.record(rule_name, names):
+            return {}
+        return {
+            name: given(wildcards) if callable(given) else given.format(**names)
+            for name, given in inputs.items()
+        }
+
+    return of
+
 
 MACHINE = costs.machine_here(config.compute.device)  # of the plan's rates
 RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule

@@ -6,9 +6,11 @@
 # fine-tuned system for a copy of it, else nothing.
 rule checkpoint:
     input:
-        collection=vocabulary_texts,
-        files=folder_files,
-        system=weights_of_system,
+        unpack(
+            unless_kept(
+                "checkpoint", collection=vocabulary_texts, files=folder_files, system=weights_of_system
+            )
+        ),
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         tokenizer="results/{dataset}/models/{model}/tokenizer.json",
@@ -43,9 +45,11 @@ ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED) - set(CHOSEN)
 # for each seed has it in its name.
 rule pretrain:
     input:
-        tokens=tokens_to_learn_from,
-        doc_ids=data("doc_ids.txt"),
-        initial=initial_file,
+        unpack(
+            unless_kept(
+                "pretrain", tokens=tokens_to_learn_from, doc_ids=data("doc_ids.txt"), initial=initial_file
+            )
+        ),
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         losses="results/{dataset}/models/{model}/losses.jsonl",
@@ -81,8 +85,15 @@ rule pretrain:
 # and what speaks for it as a table and a picture.
 rule best_of:
     input:
-        unpack(rankings_to_choose_by),
-        models=candidates_of,
+        unpack(
+            unless_kept(
+                "best_of",
+                queries=to_choose_by("queries"),
+                runs=to_choose_by("runs"),
+                votes=to_choose_by("votes"),
+                models=candidates_of,
+            )
+        ),
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         tokenizer="results/{dataset}/models/{model}/tokenizer.json",

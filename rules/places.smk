@@ -118,6 +118,12 @@ def last_rows_of(dataset, system, variant, shard):
     return f"results/{dataset}/last/{system}.{variant}.{shard}"
 
 
+def learnt_of(rule_name, wildcards):
+    """The file that says from which passages a model has learnt."""
+    names = ".".join(wildcards[key] for key in ("model", "system", "variant") if key in wildcards)
+    return f"results/{wildcards['dataset']}/last/{names}.learnt.npy"
+
+
 def run_file(dataset, system, variant, split):
     """The run of a system, which has no variants where no fine-tuning makes it.
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from snakemake_interface_logger_plugins.common import LogEvent
 from tqdm import tqdm
 
+from condenser.commands import TRAIN_AGAIN
 from condenser.pipeline import costs, specs
 
 # What Snakemake tells of every run, and of every job. An error has an event too, and is shown.
@@ -78,6 +79,8 @@ class Progress(logging.Handler):
         self.forecast, num_bytes, _ = costs.forecast_of(planned_jobs(jobs), MACHINE)
         if len(jobs) > 1 and (text := hours_of(jobs, self.forecast, num_bytes)).startswith("By the plan"):
             self.say(text.partition(" For each")[0])
+        for line in kept_models(jobs):
+            self.say(line)
 
     def follow(self, event, record):
         """Note the start or the end of a job."""
@@ -206,6 +209,37 @@ def hours_of(needed, forecast, num_bytes):
         f"{'Passages that were encoded before are copied, so it may take less. ' * may_copy}"
         "For each job, make results/<dataset>/<table>.plan.tsv, for a GPU .plan.H200.tsv."
     )
+
+
+def collected_again(needed):
+    """The data sets that keep their models, of those whose texts are read again."""
+    read = (job.rule.name.removeprefix("collect_") for job in needed if job.rule.name.startswith("collect_"))
+    return [name for name in read if KEPT.keeps(name)]
+
+
+def new_passages(needed):
+    """A line for each of these: how many passages are new, and so to be encoded."""
+    lines = []
+    for dataset in collected_again(needed):
+        before = Path(f"results/{dataset}/data/collection.jsonl")
+        if before.is_file():
+            new, total = sources.count_new(config.datasets[dataset], before)
+            lines.append(f"{dataset}: {new:,} of {total:,} passages are new or changed.")
+    return lines
+
+
+def kept_models(needed):
+    """A line for each data set on its models that are not trained again, although the texts have changed."""
+    again, names = collected_again(needed), {}
+    for rule_name, wildcards in KEPT.trained():
+        dataset, *others = wildcards.values()
+        if dataset in again or KEPT.has_other_texts(rule_name, wildcards):
+            names.setdefault(dataset, []).append(" ".join([rule_name, *others]))
+    return [
+        f"{dataset}: not trained again for the texts that changed: {', '.join(sorted(of_dataset))}. "
+        f"To train: the same command with {TRAIN_AGAIN}."
+        for dataset, of_dataset in names.items()
+    ]
 
 
 def speaks_for_itself(settings):

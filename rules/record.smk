@@ -6,7 +6,10 @@
 rule record:
     input:
         table="results/{dataset}/{table}.tsv",
-        manifests=lambda wildcards: [manifest_of(*job) for job in SPECS.jobs_behind("table", dict(wildcards))],
+        manifests=lambda wildcards: [
+            manifest_of(*job)
+            for job in SPECS.jobs_behind_all([("table", dict(wildcards))], with_learnt_from=False)
+        ],
     output:
         record="results/{dataset}/{table}.record.json",
         manifest="results/{dataset}/{table}.record.json.manifest.json",

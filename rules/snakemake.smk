@@ -197,6 +197,8 @@ def say_what_changed():
             logger.info(
                 "\n    ".join(["Fetched from the network (address: where to put it instead):", *lines])
             )
+        for line in [*new_passages(needed), *kept_models(needed)]:
+            logger.info(line)
         logger.info(hours_of(needed, *costs.forecast_of(planned_jobs(needed), MACHINE)[:2]))
 
 

@@ -8,15 +8,20 @@ from condenser.blocks import FineTuning
 
 rule train:
     input:
-        initial=initial_file,
-        tokens=tokens_of_system,
-        query_tokens=queries_to_learn_from("tokens"),
-        doc_ids=data("doc_ids.txt"),
-        queries=queries_to_learn_from("queries"),
-        examples=examples_of,
-        teacher_run=teacher_run,
-        held_out=held_out_of_learner,
-        lengths=lengths_if_auto("query", "passage"),
+        unpack(
+            unless_kept(
+                "train",
+                initial=initial_file,
+                tokens=tokens_of_system,
+                query_tokens=queries_to_learn_from("tokens"),
+                doc_ids=data("doc_ids.txt"),
+                queries=queries_to_learn_from("queries"),
+                examples=examples_of,
+                teacher_run=teacher_run,
+                held_out=held_out_of_learner,
+                lengths=lengths_if_auto("query", "passage"),
+            )
+        ),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
         losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",

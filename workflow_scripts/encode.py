@@ -4,7 +4,8 @@ Reads the retriever and the token shard, and the ids to name a passage in an err
 [passage, dim], token states in eight bits if they fit into `states_gb` (else two empty files), and the
 manifest. Finished blocks are kept in the work folder until the files are complete. The option `last` is a
 folder that keeps what was written: rows with the same tokens, model, settings and code are copied from there.
-Settings: `recipe.lengths.passage`, `encode`, `states_gb`, `compute`.
+The option `learnt` is a file of a model that is kept when the texts change, with the passages from which it
+has learnt; `rows_newer` are the others. Settings: `recipe.lengths.passage`, `encode`, `states_gb`, `compute`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
     from condenser.data.records import read_doc_ids
-    from condenser.data.tokens import shard_rows
+    from condenser.data.row_keys import count_newer
+    from condenser.data.tokens import TokenShards, shard_rows
     from condenser.files import canonical_json, count_lines, sha256_file
     from condenser.model.devices import set_up
     from condenser.retrieve.encode import encode_texts
@@ -36,9 +38,10 @@ def main(job: Job) -> dict[str, Any]:
         "model": {file.name: sha256_file(file) for file in encoder_files(model)},
         "device": job.device,
     }
-    return encode_texts(
+    tokens = prefix_of(job.input.tokens)
+    counts = encode_texts(
         model,
-        prefix_of(job.input.tokens),
+        tokens,
         job.output.embeddings,
         rows=None,
         role="passage",
@@ -51,6 +54,10 @@ def main(job: Job) -> dict[str, Any]:
         states_gb=settings.states_gb / int(shard.split("-")[-1]),
         last=LastRows(Path(job.options.last), canonical_json(behind_rows)),
     )
+    learnt = vars(job.options).get("learnt")
+    if learnt and Path(learnt).is_file():
+        counts["rows_newer"] = count_newer(Path(learnt), TokenShards([tokens]))
+    return counts
 
 
 if __name__ == "__main__":

@@ -90,6 +90,7 @@ def write_index_overlay(
     judged = SPLIT if _relevant_texts(folder) & ids else None
     entry: dict[str, Any] = {"source": "beir", "path": str(folder), "train_split": None, "eval_split": judged}
     entry["bad_rows"] = "skip"  # judgements of texts that are gone are left out, and counted
+    entry["keep_trained"] = True
     if longest > _LONG_WORDS:
         entry["split"] = WINDOW | ({"by": "headings"} if source.is_dir() else {})
     write_json(folder / "origin.json", {"source": origin})

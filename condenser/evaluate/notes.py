@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from condenser.commands import age_of_model
 from condenser.data.canonical import describe_left_out
 from condenser.data.languages import NAMES, is_written_in, language_of
 from condenser.data.lengths import TextLengths
@@ -316,6 +317,8 @@ def _left_out_of_run(record: Record) -> Iterator[str]:
     if zeros := counts.get("zero_vectors"):
         texts = "queries" if rule == "encode_queries" else "passages"
         yield f"{zeros:,} of {counts['rows']:,} {texts} have a vector of length 0, whose scores are all 0."
+    if newer := counts.get("rows_newer"):
+        yield age_of_model(counts["rows"], newer)
     if equal := counts.get("queries_of_equal_scores"):
         yield (
             f"the first ten scores are equal for {equal:,} of {counts['queries']:,} queries: their order "

@@ -50,7 +50,7 @@ def _rules_behind(weights: Path) -> list[Record]:
     def visit(record: Record) -> None:
         key = canonical_json([record.spec["rule"], record.spec["wildcards"]])
         if key not in found:
-            for file in record.inputs:
+            for file in record.made_from:
                 if (above := record_of(file, read)) is not None:
                     visit(above)
             found[key] = record

@@ -77,6 +77,8 @@ class Specs:
         manifest: where a job writes its manifest.
         benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
         rules: by their names in the Snakefile.
+        kept: the spec with which a kept model was made (`condenser.pipeline.kept`); None of other jobs.
+        keeping: options of the jobs that make such models.
     """
 
     config: Config
@@ -87,12 +89,27 @@ class Specs:
     manifest: Callable[[str, dict[str, str]], str]
     benchmark: Callable[[str, dict[str, str]], str | None]
     rules: dict[str, Rule] = field(default_factory=dict)
+    kept: Callable[[str, dict[str, str]], dict[str, Any] | None] = lambda rule, wildcards: None
+    keeping: Callable[[str, dict[str, str]], dict[str, Any]] = lambda rule, wildcards: {}
     _specs: dict[_Key, dict[str, Any]] = field(default_factory=dict)
     _hashes: dict[_Key, str] = field(default_factory=dict)
     _needs: dict[_Key, list[Job]] = field(default_factory=dict)
+    _leaves_out_texts_of: Callable[[str], bool] = lambda dataset: False
 
     def __post_init__(self) -> None:
         self._remembered = Remembered(self.work / "digests.json")
+
+    def apart_from_texts(
+        self, inputs: Callable[[str, dict[str, str]], Sequence[str]], leaves_out: Callable[[str], bool]
+    ) -> Specs:
+        """Specs of the same rules that say nothing of the texts of some data sets.
+
+        Of `collect` they have the settings, but not which queries are measured on; of `lengths` the settings.
+        """
+        made = copy(self)
+        made.inputs, made._leaves_out_texts_of = inputs, leaves_out
+        made._specs, made._hashes, made._needs = {}, {}, {}
+        return made
 
     def job(
         self,
@@ -121,6 +138,7 @@ class Specs:
             except (LookupError, ValueError) as error:
                 raise SystemExit(f"error: {rule}: {error}") from None
             given = dict(options(wildcards, threads, resources) if callable(options) else options or {})
+            given |= self.keeping(rule, names)
             if processes:
                 given["processes"] = max(1, resources.gpu)
             return self.command(
@@ -160,6 +178,8 @@ class Specs:
             LookupError: the configuration has no such job.
         """
         key = _key(rule, wildcards)
+        if key not in self._specs and (kept := self.kept(rule, wildcards)):
+            self._specs[key] = kept
         if key not in self._specs:
             declared = self.rules[self.name_of(rule, wildcards)]
             settings = job_settings(self.config, wildcards)
@@ -169,6 +189,8 @@ class Specs:
                     f"expected a shard from {shards[0]} to {shards[-1]}, got {wildcards['shard']}. "
                     "Ask for one of these, or set shards."
                 )
+            no_texts = rule in ("collect", "lengths") and self._leaves_out_texts_of(wildcards["dataset"])
+            inputs = [] if no_texts else inputs
             files = self.inputs(rule, wildcards) if inputs is None else inputs
             packages = declared.packages(settings) if callable(declared.packages) else declared.packages
             spec: dict[str, Any] = {
@@ -183,6 +205,8 @@ class Specs:
             }
             if contents := self._contents_of([file for file in files if self.owner(file) is None]):
                 spec["contents"] = contents
+            if no_texts:
+                spec["config"].get("dataset", {}).pop("eval_split", None)
             self._remembered.write()
             self._specs[key] = spec
         return self._specs[key]
@@ -205,12 +229,17 @@ class Specs:
         """A job and all that it needs, each once, what is needed first."""
         return self.jobs_behind_all([(rule, wildcards)])
 
-    def jobs_behind_all(self, jobs: Iterable[Job]) -> list[Job]:
-        """Some jobs and all that they need, each once, what is needed first."""
+    def jobs_behind_all(self, jobs: Iterable[Job], *, with_learnt_from: bool = True) -> list[Job]:
+        """Some jobs and all that they need, each once, what is needed first.
+
+        Without `with_learnt_from`, not what only a model needs that stays when texts change: the same jobs
+        before and after it is made.
+        """
         found: dict[_Key, Job] = {}
 
         def visit(job: Job) -> None:
-            for parent in self.needs(*job):
+            stays = not with_learnt_from and self.keeping(*job)
+            for parent in [] if stays else self.needs(*job):
                 if _key(*parent) not in found:
                     visit(parent)
             found[_key(*job)] = job

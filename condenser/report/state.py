@@ -60,7 +60,7 @@ def manifests_of(results: Path, dataset: str) -> list[Path]:
     waiting = sorted(found)
     while waiting:
         record = sound_record(waiting.pop())
-        for file in record.inputs if record else ():
+        for file in record.made_from if record else ():
             if results in file.parents and results / dataset not in file.parents:
                 new = set(manifests_beside(file)) - found
                 found |= new
@@ -125,7 +125,7 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
                 rule=record.spec["rule"],
                 wildcards=record.spec["wildcards"],
                 config=record.spec["config"],
-                inputs=record.inputs,
+                inputs=record.made_from,
                 outputs=record.outputs,
                 record=record.whole,
                 changes=[*said["changes"], *(f"{output} is missing" for output in gone[:1])],

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float32, Int
 from torch import Tensor
 
+from condenser.data.row_keys import row_keys
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy, save_npy
 from condenser.model.devices import Compute
@@ -90,7 +91,7 @@ def encode_texts(
     keeps = states is not None and int(lengths.sum()) * record.itemsize <= states_gb * 1e9
     copied = np.full(len(wanted), -1)
     if last:
-        keys = last.keys(shards, wanted, max_tokens=max_tokens - len(prompt))
+        keys = row_keys(shards, wanted, max_tokens=max_tokens - len(prompt))
         copied = last.find(keys, with_states=keeps)
     new = np.flatnonzero(copied < 0)
     if len(new) < len(wanted):

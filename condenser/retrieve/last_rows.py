@@ -7,7 +7,6 @@ outputs of a job before the job begins, so they cannot be read in their place.)
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Sequence
@@ -16,19 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Int64, Shaped
+from jaxtyping import Int, Int64
 
-from condenser.data.batches import row_windows
-from condenser.data.tokens import TokenShards
+from condenser.data.row_keys import Keys
 from condenser.files import atomic_folder, atomic_write, load_npy, save_npy
 from condenser.retrieve.blocks import finish_block, is_finished
 
 _FILES = ("embeddings", "states", "starts", "keys")
 
 _Starts = Sequence[int] | Int64[np.ndarray, " row_and_end"]
-
-Keys = Shaped[np.ndarray, " row"]
-"""A digest of 16 bytes for each row."""
 
 
 @dataclass
@@ -58,20 +53,6 @@ class LastRows:
             self.embeddings, self.states, self.starts, self._keys = map(load_npy, files)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def keys(self, shards: TokenShards, rows: Int[np.ndarray, " row"], *, max_tokens: int) -> Keys:
-        """A key for each of some rows of the shards, as they are read."""
-        starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-        keys = np.empty(len(rows), "S16")
-        for place in range(0, len(rows), 4096):
-            part = slice(place, place + 4096)
-            width = int(lengths[part].max(initial=0))
-            tokens = shards.read(starts[part], lengths[part], width=width, fill=0).astype(np.int32)
-            keys[part] = [
-                hashlib.blake2b(row[:length].tobytes(), digest_size=16).digest()
-                for row, length in zip(tokens, lengths[part].tolist(), strict=True)
-            ]
-        return keys
 
     def find(self, keys: Keys, *, with_states: bool) -> Int[np.ndarray, " row"]:
         """The place of each row among the last ones; -1 of a new one."""

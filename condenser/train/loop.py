@@ -25,12 +25,15 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from condenser.data.batches import num_steps, step_items, steps_per_epoch
+from condenser.data.row_keys import note_learnt
+from condenser.data.tokens import TokenShards
 from condenser.files import atomic_folder, full_disk_named, write_json
 from condenser.job import Job
 from condenser.model.devices import set_up
 from condenser.model.operations import weights_unchanged
 from condenser.progress import Progress
 from condenser.settings import Optimiser
+from condenser.shards import prefix_of
 from condenser.train.checkpoint import (
     LOG_NAME,
     Checkpoint,
@@ -234,7 +237,10 @@ def run_training(
             options.checkpoints_kept,
             options.bad_loss_patience,
         )
-        return train_to_folder(training(run), run, output or job.output.model.parent)
+        counts = train_to_folder(training(run), run, output or job.output.model.parent)
+    if "learnt" in vars(options) and run.processes.is_first:
+        note_learnt(Path(options.learnt), TokenShards(list(map(prefix_of, job.input.tokens))))
+    return counts
 
 
 def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> dict[str, int]:

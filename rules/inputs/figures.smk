@@ -25,7 +25,7 @@ def files_of_figure(wildcards):
         files = [f"results/{dataset}/{settings.table}.tests.tsv"]
     else:
         names = {"dataset": dataset, "table": settings.table}
-        *behind, _ = SPECS.jobs_behind("table", names)
+        *behind, _ = SPECS.jobs_behind_all([("table", names)], with_learnt_from=False)
         files = [manifest_of(*job) for job in behind]
     return files
 

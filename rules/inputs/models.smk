@@ -43,19 +43,20 @@ def candidates_of(wildcards):
     ]
 
 
-def rankings_to_choose_by(wildcards):
-    """For one set of queries after another: its queries, the candidates' runs, and the voters' where they judge."""
-    entry, dataset = config.models[wildcards.model], wildcards.dataset
-    sets, asked = [*entry.queries, *entry.unjudged], f"seed{config.seed}"
+def to_choose_by(name):
+    """Of each set of queries in turn: its queries, the candidates' runs, or the voters' where they judge."""
 
-    def runs(splits, systems):
-        return [run_file(dataset, system, asked, split) for split in splits for system in systems]
+    def of(wildcards):
+        entry, dataset = config.models[wildcards.model], wildcards.dataset
+        sets = entry.unjudged if name == "votes" else [*entry.queries, *entry.unjudged]
+        if name == "queries":
+            return [queries_of_split(dataset, split) for split in sets]
+        systems = entry.voters if name == "votes" else entry.of
+        return [
+            run_file(dataset, system, f"seed{config.seed}", split) for split in sets for system in systems
+        ]
 
-    return {
-        "queries": [queries_of_split(dataset, split) for split in sets],
-        "runs": runs(sets, entry.of),
-        "votes": runs(entry.unjudged, entry.voters),
-    }
+    return of
 
 
 def tokens_to_learn_from(wildcards):

@@ -65,7 +65,7 @@ def noted_of_table(wildcards):
     places = places_of_table(wildcards)
     counted = [
         manifest_of(*job)
-        for job in SPECS.jobs_behind_all(map(owner_of, rows))
+        for job in SPECS.jobs_behind_all(map(owner_of, rows), with_learnt_from=False)
         if notes.is_counted(*job, places) and not job[1].get("variant", "").startswith(variants.CROSSFIT)
     ]
     return {

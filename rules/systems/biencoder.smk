@@ -34,7 +34,10 @@ rule encode:
         job=SPECS.job(
             "encode",
             settings=["recipe.lengths.passage", *ENCODING, "states_gb", "compute"],
-            options=lambda wildcards, threads, resources: {"last": last_rows_of(**wildcards)},
+            options=lambda wildcards, threads, resources: {
+                "last": last_rows_of(**wildcards),
+                "learnt": learnt_by(wildcards),
+            },
             packages=TORCH,
         ),
     shell:

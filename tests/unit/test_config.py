@@ -790,7 +790,7 @@ def test_a_users_own_data_set_needs_two_keys(written: Values) -> None:
     assert plain(made(written, ("datasets.mine", entry)).datasets["mine"]) == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
         "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
-        "queries": None, "split": None, "lengths": {"query": None, "passage": None},
+        "queries": None, "split": None, "keep_trained": False, "lengths": {"query": None, "passage": None},
     }  # fmt: skip
 
 

@@ -315,6 +315,7 @@ VALUES: dict[str, Any] = {
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.*.recipe",
+    "datasets.*.keep_trained",  # test_reruns.py
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
     "datasets.nli.*", "datasets.*.other_eval_splits", "tables.*.by_dataset.stsb.measures",
     "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",

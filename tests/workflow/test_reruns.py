@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import pytest
 from graphs import Graph, rules
 from runs import TARGET, checkout, digests, edit, finished, rows_of, rules_to_run, run, started_rules
 
+from condenser.commands import age_of_model
 from condenser.files import read_json, sha256_file, write_json
 from condenser.manifest import sealed
 
@@ -260,6 +262,42 @@ def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
     finished(folder)
     assert rules_to_run(folder) == set()
     assert (folder / TARGET).read_bytes() != old
+
+
+@pytest.mark.ci
+def test_models_are_kept_while_texts_change_until_a_training_is_asked_for(root: Path, tmp_path: Path) -> None:
+    folder, keep = checkout(root, tmp_path / "kept"), ["keep.yaml"]
+    (folder / "keep.yaml").write_text("datasets: {tiny: {keep_trained: true}}\n")
+    (folder / "faster.yaml").write_text("recipes: {marco: {learning_rate: 2.0e-3}}\n")
+    record = TARGET.replace(".tsv", ".record.json")
+    finished(folder, target=record, overlays=keep)
+    assert rules_to_run(folder, target=record, overlays=keep) == set()
+    models = [name for name in digests(folder) if name.endswith("model.safetensors")]
+    before = digests(folder)
+    corpus = folder / "tests/data/tiny/corpus.jsonl"
+    first, *others = corpus.read_text().splitlines()
+    first = json.dumps(json.loads(first) | {"text": "a set in a graph"})
+    new = json.dumps({"_id": "new", "title": "", "text": "an edge between two vertices"})
+    corpus.write_text("\n".join([*others, new, first]) + "\n")
+    dry = finished(folder, "-n", overlays=keep)
+    assert "tiny: 2 of 241 passages are new or changed." in dry
+    of_trainings = "pretrain cocondenser, pretrain condenser, train cocondenser-round1 seed42, "
+    assert f"tiny: not trained again for the texts that changed: {of_trainings}" in dry
+    said = finished(folder, overlays=keep)
+    assert not started_rules(said) & {"checkpoint", "pretrain", "train"}
+    assert {"encode", "bm25_index", "table"} <= started_rules(said)
+    after = digests(folder)
+    assert {name: after[name] for name in models} == {name: before[name] for name in models}
+    assert rules_to_run(folder, overlays=keep) == set()
+    notes = (folder / f"{TARGET}.notes.txt").read_text()
+    assert f"cocondenser-round2: {age_of_model(241, 2)}" in notes
+    # an edit of what the model depends on, and a request, train again; a request below does too
+    assert {"train", "encode"} <= rules_to_run(folder, overlays=[*keep, "faster.yaml"])
+    assert "pretrain" not in rules_to_run(folder, overlays=[*keep, "faster.yaml"])
+    assert {"pretrain", "train"} <= rules_to_run(folder, "--forcerun", "pretrain", overlays=keep)
+    assert {"train", "table"} <= started_rules(finished(folder, "--forcerun", "train", overlays=keep))
+    assert "passages; to train it again" not in (folder / f"{TARGET}.notes.txt").read_text()
+    assert rules_to_run(folder, overlays=keep) == set()
 
 
 @pytest.mark.ci

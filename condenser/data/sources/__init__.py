@@ -25,12 +25,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 from condenser import kinds
 from condenser.data.canonical import describe_left_out
 from condenser.data.passages import split_collection
+from condenser.data.records import read_passages
 from condenser.files import write_json
 from condenser.settings import partly
 
@@ -38,6 +40,7 @@ FOLDER = "data/sources"
 log = logging.getLogger("condenser")
 _NOT_COLLECTED = (
     *("recipe", "lengths", "documents", "measures", "relevant_grade", "other_eval_splits", "queries"),
+    "keep_trained",
 )
 
 
@@ -121,3 +124,17 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
     if left_out := describe_left_out(counts):
         log.warning("%s", left_out)
     return counts
+
+
+def count_new(settings: Any, collection: Path) -> tuple[int, int]:
+    """How many passages of the user's own files a canonical collection lacks, and how many there are.
+
+    Raises:
+        ValueError: the files do not fit.
+    """
+    known = {(passage.title, passage.text) for passage in read_passages(collection)}
+    with TemporaryDirectory() as folder:
+        collect(Path(folder), {}, settings_of_collect(settings))
+        passages = list(read_passages(Path(folder, collection.name)))
+    new = sum((passage.title, passage.text) not in known for passage in passages)
+    return new, len(passages)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from condenser.commands import age_of_model
 from condenser.files import load_npy, sha256_file
 from condenser.live.searchers import Found, sound_manifest
 from condenser.live.searchers._models import cut_lengths, on_cpu
@@ -28,6 +29,7 @@ class Searcher:
     ) -> None:
         (weights,) = files["model"]
         _refuse_another_models(files["embeddings"], weights.parent, doc_ids.path)
+        self._notes = _notes_on_age(files["embeddings"])
 
         from condenser.data.tokens import Tokenizer
         from condenser.model.retriever import Retriever, query_encoder_folder
@@ -54,7 +56,9 @@ class Searcher:
             self._shards, vector, depth=depth, block_rows=self._block_rows, threads=self._threads
         )
         took = {"encode": (encoded - began) * 1000, "search": (perf_counter() - encoded) * 1000}
-        return Found(list(zip(rows[0].tolist(), scores[0].tolist(), strict=True)), took, notes)
+        return Found(
+            list(zip(rows[0].tolist(), scores[0].tolist(), strict=True)), took, [*notes, *self._notes]
+        )
 
     def _encoded(self, query: str) -> tuple[np.ndarray, list[str]]:
         """The vector of a query, float32 [1, dim], and notes for the user."""
@@ -94,3 +98,10 @@ def _refuse_another_models(shards: Sequence[Path], model: Path, doc_ids: Path) -
                 )
         if inputs.get(doc_ids) != of_ids:
             raise ValueError(f"{shard}: expected the embeddings of {doc_ids}, got those of other ids.")
+
+
+def _notes_on_age(shards: Sequence[Path]) -> list[str]:
+    """A sentence where the model was kept while the texts changed."""
+    counts = [sound_manifest(shard.with_suffix(SUFFIX)).counts for shard in shards]
+    newer = sum(of_shard.get("rows_newer", 0) for of_shard in counts)
+    return [f"Its model: {age_of_model(sum(one['rows'] for one in counts), newer)}"] if newer else []
