@@ -14,7 +14,7 @@ _HOMES = {
     "Condenser": "model.pretraining",
     "Retriever": "model.retriever",
     "Chunk": "train.chunks",
-    "contrastive_backward": "train.gradient_cache",
+    "batch_backward": "train.step",
     "in_batch_loss": "loss.contrastive",
     "span_contrastive_loss": "loss.contrastive",
     "masked_cross_entropy_sum": "loss.mlm",

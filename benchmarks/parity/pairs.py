@@ -80,11 +80,11 @@ from condenser.model.rows import Rows
 from condenser.settings import Optimiser, partly
 from condenser.train import loop
 from condenser.train.chunks import Chunk
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import linear_factor, num_warmup_steps
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import _backward, condenser_losses
+from condenser.train.step import batch_backward
 
 Batch = dict[str, Tensor]
 Results = dict[str, Any]
@@ -169,11 +169,11 @@ def cocondenser(tiny: Tiny) -> Iterator[Pair]:
     model, figures, gradients = step(gradient_cache="always", mlm_weight=2.0)
     ours = {"loss": figures["loss"], "mlm weight": 1.0, **gradients}
     yield Pair("cache_one_chunk", ours, partial(cached_step, batch=batch, chunk_size=16))
-    parts = contrastive_backward(
+    parts = batch_backward(
         list(their_chunks(batch, size=6)),
         lambda chunk: model.represent(chunk.inputs.rows),
         span_contrastive_loss,
-        num_rows=texts.num_rows, dim=SHAPE["hidden_size"],
+        num_rows=texts.num_rows, width=SHAPE["hidden_size"],
         encode_with_losses=partial(weighed_as_theirs, model, num_documents=8), loss_names=["mlm"],
         keep_graphs=False, memory=StepMemory(model, keeps_graphs=False), processes=ALONE, scale=1.0,
     )  # fmt: skip
@@ -457,12 +457,12 @@ def finetuning(tiny: Tiny) -> Iterator[Pair]:
         for chunk in group.chunks(of_group, step=0, numbers=range)[0]
     ]
     for name in ("plain", "cache"):
-        losses = contrastive_backward(
+        losses = batch_backward(
             chunks, lambda chunk: vectors.encode(chunk.group, chunk.inputs), in_batch_loss,
-            num_rows={"queries": 8, "passages": len(rows[1])}, dim=vectors.dim,
+            num_rows={"queries": 8, "passages": len(rows[1])}, width=vectors.dim,
             memory=StepMemory(vectors.model, keeps_graphs=name == "plain"), processes=ALONE, scale=1.0,
         )  # fmt: skip
-        ours[f"{name}: loss"] = losses["contrastive"]
+        ours[f"{name}: loss"] = losses["batch"]
         ours |= take_gradients(vectors.encoders["queries"].backbone.named_parameters(), f"{name}: grad/")
 
     class Shuffler:  # their seed of an item is item + seed

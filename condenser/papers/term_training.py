@@ -30,6 +30,7 @@ from condenser.papers.terms import WordReader, query_term_recall
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
+from condenser.train.step import chunk_backward
 
 
 @dataclass(frozen=True)
@@ -192,23 +193,21 @@ def term_weights_training(
             len(judged),
         )
 
-    def loss_of(chunk: Chunk[RowsWithRecall], num_words: int) -> Tensor:
-        torch.manual_seed(chunk.seed)
-        inputs = chunk.inputs.to(processes.device)
-        with autocast(processes.device, run.precision):
-            weights = model(inputs.rows, inputs.firsts)
-        return (weights - inputs.recall).square().sum() / max(num_words, 1)
-
     def backward(passages: PassagesWithRecall, loss_scale: float) -> Mapping[str, float]:
-        def backward_pass() -> float:
-            total = torch.zeros((), dtype=torch.float64, device=processes.device)
-            for chunk in passages.chunks:
-                loss = loss_of(chunk, passages.num_words)
-                (loss * loss_scale).backward()
-                total += loss.detach()
-            return float(total)
+        def loss_of(chunk: Chunk[RowsWithRecall]) -> Tensor:
+            inputs = chunk.inputs.to(processes.device)
+            with autocast(processes.device, run.precision):
+                weights = model(inputs.rows, inputs.firsts)
+            return ((weights - inputs.recall).square().sum() / max(passages.num_words, 1)).unsqueeze(0)
 
-        return {"loss": processes.sum_floats([memory.retried_with_less_memory(backward_pass)])[0]}
+        (loss,) = chunk_backward(
+            *(passages.chunks, loss_of),
+            num_losses=1,
+            memory=memory,
+            processes=processes,
+            scale=loss_scale,
+        )
+        return {"loss": loss}
 
     counts = {
         "passages": shards.num_rows,

@@ -23,9 +23,9 @@ from condenser.model.devices import autocast
 from condenser.model.rows import Rows
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
+from condenser.train.step import batch_backward
 from condenser.train.validation import NOT_COMPARED, VALIDATION_FILE
 
 LOSSES = {"localised": localised_contrastive_loss, "pointwise": pointwise_loss}
@@ -110,17 +110,17 @@ def crossencoder_training(
             return scores
 
     def backward(pairs: ChunkedTexts[Rows], loss_scale: float) -> dict[str, float]:
-        losses = contrastive_backward(
+        losses = batch_backward(
             pairs.chunks,
             score,
             partial(LOSSES[loss], passages_per_query=passages_per_query),
             num_rows=pairs.num_rows,
-            dim=1,
+            width=1,
             memory=memory,
             processes=processes,
             scale=loss_scale,
         )
-        return {"loss": losses["contrastive"]}
+        return {"loss": losses["batch"]}
 
     def save(folder: Path) -> None:
         model.save(folder, initial)

@@ -25,9 +25,9 @@ from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
 from condenser.train.chunks import Chunk
 from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
+from condenser.train.step import batch_backward
 from condenser.train.teacher import TaughtFiles
 from condenser.train.validation import (
     NOT_COMPARED,
@@ -239,17 +239,17 @@ def _training(
             return vectors.encode(chunk.group, chunk.inputs.to(processes.device))
 
     def backward(batch: BatchTexts, loss_scale: float) -> dict[str, float]:
-        losses = contrastive_backward(
+        losses = batch_backward(
             batch.chunks,
             encode,
             batch.loss,
             num_rows=batch.num_rows,
-            dim=vectors.dim,
+            width=vectors.dim,
             memory=memory,
             processes=processes,
             scale=loss_scale,
         )
-        return {"loss": losses["contrastive"]}
+        return {"loss": losses["batch"]}
 
     comparison = None
     if compares and processes.is_first:

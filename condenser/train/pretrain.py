@@ -28,10 +28,10 @@ from condenser.nouns import Pretraining
 from condenser.settings import LONGER_TEXTS
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, Texts, ids_of, masked_texts
 from condenser.train.memory import StepMemory, graph_bytes, memory_for_graphs
+from condenser.train.step import batch_backward, chunk_backward
 from condenser.train.weights import copied_weights, mix_in
 
 
@@ -181,20 +181,18 @@ def _backward(
 
     def by_chunks(texts: MaskedTexts, loss_scale: float) -> dict[str, float]:
         def losses_of(chunk: Chunk[MaskedRows]) -> Tensor:  # the logits are freed on return: they are large
-            torch.manual_seed(chunk.seed)
             with autocast(device, precision):
                 _, losses = training.losses(chunk.inputs.to(device))
                 return torch.stack(list(weighted(losses, texts.num_masked).values()))
 
-        def backward_pass() -> list[float]:
-            sums = torch.zeros(len(weights), dtype=torch.float64, device=device)
-            for chunk in texts.chunks:
-                losses = losses_of(chunk)
-                (losses.sum() * loss_scale).backward()
-                sums += losses.detach()
-            return sums.tolist()
-
-        sums = processes.sum_floats(memory.retried_with_less_memory(backward_pass))
+        sums = chunk_backward(
+            texts.chunks,
+            losses_of,
+            num_losses=len(weights),
+            memory=memory,
+            processes=processes,
+            scale=loss_scale,
+        )
         totals = dict(zip(weights, sums, strict=True))
         return {"loss": sum(totals.values()), **unweighted(totals)}
 
@@ -225,12 +223,12 @@ def _backward(
             figures["contrastive"] = loss.item()
             return training.contrastive_weight * loss
 
-        totals = contrastive_backward(
+        totals = batch_backward(
             texts.chunks,
             encode,
             contrastive_loss,
             num_rows=texts.num_rows,
-            dim=model.dim,
+            width=model.dim,
             memory=memory,
             processes=processes,
             scale=loss_scale,

@@ -20,8 +20,8 @@ from condenser.model.rows import Rows
 from condenser.model.text_vector import assumptions
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.memory import StepMemory
+from condenser.train.step import batch_backward
 
 LENGTHS = np.array([16, 7, 11, 5, 16, 9])
 PASSAGE_BEGINS = [6, 3, 5, 4, 10, 2]
@@ -95,18 +95,18 @@ def test_gradients_of_chunks_are_those_of_a_plain_loop_over_pairs(keep_graphs: b
         loss = loss - (scores[0] - torch.stack(scores).logsumexp(0)) / 2
     loss.backward()
 
-    found = contrastive_backward(
+    found = batch_backward(
         chunks_of(ids, types, [[4, 0], [2, 5, 1], [3]]),
         lambda chunk: ours(chunk.inputs),
         lambda scores: localised_contrastive_loss(scores, passages_per_query=3),
         num_rows={"scores": 6},
-        dim=1,
+        width=1,
         keep_graphs=keep_graphs,
         memory=StepMemory(ours, keeps_graphs=keep_graphs),
         processes=alone(torch.device("cpu")),
         scale=1.0,
     )
-    assert found["contrastive"] == pytest.approx(loss.item(), rel=1e-12)
+    assert found["batch"] == pytest.approx(loss.item(), rel=1e-12)
     expected = dict(theirs.named_parameters())
     for name, weight in ours.named_parameters():
         assert weight.grad is not None, name  # the pooler's too

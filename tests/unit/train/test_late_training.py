@@ -42,9 +42,9 @@ from condenser.settings import partly
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
 from condenser.train.examples import draw_passages
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.late import token_vectors
 from condenser.train.memory import StepMemory
+from condenser.train.step import batch_backward
 from condenser.train.validation import VALIDATION_FILE
 from condenser.train.vectors import TextRows
 
@@ -172,12 +172,12 @@ def test_the_gradient_of_chunks_is_that_of_loops_over_all_texts_at_once(
             chunks.append(
                 Chunk(group, in_batch, TextRows(Rows.of(ids[rows], whole[rows]), numbers), len(chunks))
             )
-    contrastive_backward(
+    batch_backward(
         chunks,
         lambda chunk: vectors.encode(chunk.group, chunk.inputs),
         vectors.loss(tokens, 0.7),
         num_rows={group: len(of_group.ids) for group, of_group in tokens.items()},
-        dim=DIM,
+        width=DIM,
         memory=StepMemory(model, keeps_graphs=keep_graphs),
         processes=alone(torch.device("cpu")),
         scale=1.0,

@@ -17,8 +17,8 @@ from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes, alone
-from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.memory import StepMemory
+from condenser.train.step import batch_backward
 
 torch.set_num_threads(1)
 NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16
@@ -81,12 +81,12 @@ def cocondenser_gradient(
         }
 
     model.zero_grad(set_to_none=True)
-    losses = contrastive_backward(
+    losses = batch_backward(
         [chunks[number] for number in processes.mine(len(chunks))],
         encode,
         span_contrastive_loss,
         num_rows={"spans": NUM_SPANS},
-        dim=12,
+        width=12,
         encode_with_losses=encode_with_losses,
         loss_names=["head", "late"],
         keep_graphs=keep_graphs,
@@ -108,7 +108,7 @@ def plain_gradient(model: Condenser) -> tuple[dict[str, float], dict[str, Tensor
     output = model(texts, masked(texts, columns))
     assert output.late_logits is not None
     losses = {
-        "contrastive": span_contrastive_loss(output.vector),
+        "batch": span_contrastive_loss(output.vector),
         "head": nn.functional.cross_entropy(output.head_logits[:NUM_MASKED], labels.flatten()),
         "late": nn.functional.cross_entropy(output.late_logits[:NUM_MASKED], labels.flatten()),
     }
@@ -233,18 +233,18 @@ def test_queries_and_passages_are_groups_of_their_own(rows_per_chunk: int, tied:
         for group in ("queries", "passages")
         for rows in torch.arange(len(ids[group])).split(rows_per_chunk)
     ]
-    losses = contrastive_backward(
+    losses = batch_backward(
         chunks,
         lambda chunk: models[chunk.group](chunk.inputs),
         in_batch_loss,
         num_rows={"queries": 3, "passages": 9},
-        dim=12,
+        width=12,
         keep_graphs=False,
         memory=StepMemory(models["queries"], keeps_graphs=False),
         processes=ALONE,
         scale=1.0,
     )
-    assert losses == pytest.approx({"contrastive": expected_loss.item()}, rel=1e-12)
+    assert losses == pytest.approx({"batch": expected_loss.item()}, rel=1e-12)
     assert_same(gradients(models), expected, relative=1e-10)
 
 

@@ -1,5 +1,6 @@
-"""The gradient cache: contrastive gradients of a batch of any size in the memory of one chunk.
+"""The gradient of a step, in chunks: of losses that are sums over chunks, and of a loss over the whole batch.
 
+The second is the gradient cache, contrastive gradients of a batch of any size in the memory of one chunk.
 The loss needs the representations of the whole batch, but the backward pass of a chunk needs only the
 gradient of its own representations. So the first pass computes representations without graphs, then
 come the gradients of the loss with respect to them, and the second pass computes each chunk again and
@@ -22,13 +23,45 @@ from condenser.train.distributed import Processes, alone
 from condenser.train.memory import StepMemory
 
 
-def contrastive_backward(
+def chunk_backward(
+    chunks: Sequence[Chunk[Inputs]],
+    losses: Callable[[Chunk[Inputs]], Tensor],
+    *,
+    num_losses: int,
+    memory: StepMemory,
+    processes: Processes,
+    scale: float = 1.0,
+) -> list[float]:
+    """Add the gradient of losses that are sums over chunks to the parameters; gives the sums.
+
+    Args:
+        chunks: those of this process, possibly none.
+        losses: gives the shares of a chunk, [loss], already divided by counts of the whole batch.
+        scale: as of `batch_backward`.
+
+    Returns:
+        Unscaled, of the whole batch, the same in every process.
+    """
+
+    def back() -> list[float]:
+        sums = torch.zeros(num_losses, dtype=torch.float64, device=processes.device)
+        for chunk in chunks:
+            torch.manual_seed(chunk.seed)
+            of_chunk = losses(chunk)
+            (of_chunk.sum() * scale).backward()
+            sums += of_chunk.detach()
+        return sums.tolist()
+
+    return processes.sum_floats(memory.retried_with_less_memory(back))
+
+
+def batch_backward(
     chunks: Sequence[Chunk[Inputs]],
     encode: Callable[[Chunk[Inputs]], Tensor],
     loss: Callable[..., Tensor],
     *,
     num_rows: Mapping[str, int],
-    dim: int,
+    width: int,
     memory: StepMemory | None = None,
     processes: Processes | None = None,
     scale: float = 1.0,
@@ -38,7 +71,7 @@ def contrastive_backward(
 ) -> dict[str, float]:
     """Add the gradient of the whole batch's loss to the parameters; gives the parts of the loss by name.
 
-    The loss is `loss(**representations)`, with a tensor [num_rows[group], dim] for each group, plus the
+    The loss is `loss(**representations)`, with a tensor [num_rows[group], width] for each group, plus the
     chunks' own losses (of a masked language model, say, already divided by counts of the whole batch).
     Each process passes its own chunks, possibly none. Afterwards its gradients are those of its own
     rows, and the caller sums them over the processes.
@@ -49,16 +82,16 @@ def contrastive_backward(
     losses). Both ways give the same gradient.
 
     Args:
-        encode: gives [row, dim].
+        encode: gives [row, width].
         encode_with_losses: gives the same representations, with the same dropout, and the chunk's own
             losses under `loss_names`.
-        dim: width of a representation, for a process without chunks.
+        width: of a representation, for a process without chunks.
         memory: of the model, which has no gradients before the call; None tries nothing a second time.
         processes: those that compute the batch together; None is this one alone, on the processor.
         scale: losses are multiplied by it before the backward pass (fp16's loss scale); else 1.
 
     Returns:
-        "contrastive" and each of `loss_names`: unscaled, of the whole batch, the same in every process.
+        "batch" and each of `loss_names`: unscaled, of the whole batch, the same in every process.
     """
 
     def compute(chunk: Chunk[Inputs]) -> tuple[Tensor, Mapping[str, Tensor]]:
@@ -82,12 +115,10 @@ def contrastive_backward(
         return [representations for representations, _ in pairs]
 
     first_pass = retried(represent)
-    whole = _gathered(chunks, first_pass, num_rows=num_rows, dim=dim, processes=processes)
+    whole = _gathered(chunks, first_pass, num_rows=num_rows, width=width, processes=processes)
     with torch.enable_grad():
-        contrastive = loss(**whole)
-        gradients = dict(
-            zip(whole, torch.autograd.grad(contrastive * scale, list(whole.values())), strict=True)
-        )
+        of_batch = loss(**whole)
+        gradients = dict(zip(whole, torch.autograd.grad(of_batch * scale, list(whole.values())), strict=True))
 
     del first_pass
 
@@ -110,7 +141,7 @@ def contrastive_backward(
 
     sums = retried(back)
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
-    return {"contrastive": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
+    return {"batch": float(of_batch.detach()), **dict(zip(loss_names, totals, strict=True))}
 
 
 def _once(compute: Callable[[], Any]) -> Any:
@@ -122,7 +153,7 @@ def _gathered(
     representations: Sequence[Tensor],
     *,
     num_rows: Mapping[str, int],
-    dim: int,
+    width: int,
     processes: Processes,
 ) -> dict[str, Tensor]:
     """Each group's representations of the whole batch, as leaves that collect a gradient."""
@@ -132,7 +163,7 @@ def _gathered(
     whole = {}
     for group in sorted(num_rows):  # every process needs the same order of collectives
         rows = [torch.zeros(0, dtype=torch.int64)]
-        values = [torch.zeros(0, dim, dtype=dtype, device=processes.device)]
+        values = [torch.zeros(0, width, dtype=dtype, device=processes.device)]
         for chunk, tensor in zip(chunks, representations, strict=True):
             if chunk.group == group:
                 rows.append(chunk.rows)
