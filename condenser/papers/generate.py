@@ -12,7 +12,6 @@ texts otherwise: then only rounding differs, which rarely moves a draw, and in f
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -28,7 +27,7 @@ from condenser.files import atomic_write, full_disk_named, read_json, write_json
 from condenser.model.devices import Compute
 from condenser.papers.generator import Generator
 from condenser.progress import Progress
-from condenser.retrieve.blocks import finish_block, is_finished
+from condenser.retrieve.blocks import join_blocks
 
 _CHUNKS = 16  # of a block, whose texts are sorted by length
 
@@ -76,8 +75,8 @@ def generate_texts(
     ):
         for first_row, block in _blocks(texts, size=_CHUNKS * texts_per_chunk):
             file = work_folder / f"{unit}-{first_row:09}.jsonl"
-            counted, mark = file.with_suffix(".counts.json"), file.with_suffix(".json")
-            if is_finished(mark, [file, counted]):
+            counted = file.with_suffix(".counts.json")
+            if file.is_file() and counted.is_file():
                 progress.advance(len(block))
             else:
                 ids, num_cut = generator.encode(
@@ -110,13 +109,9 @@ def generate_texts(
                         **{"inputs_cut": num_cut, "unfinished": num_unfinished},
                     },
                 )
-                finish_block(mark, [file, counted])
             counts.update(read_json(counted))
             blocks.append(file)
-    with atomic_write(output) as opened:
-        for file in blocks:
-            with file.open("rb") as part:
-                shutil.copyfileobj(part, opened, 1 << 20)
+    join_blocks(blocks, output)
     return dict(counts)
 
 

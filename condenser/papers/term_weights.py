@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from condenser.model.rows import Rows
 from condenser.papers.term_weigher import TermWeigher
 from condenser.papers.terms import WordReader
 from condenser.progress import Progress
-from condenser.retrieve.blocks import finish_block, is_finished
+from condenser.retrieve.blocks import join_blocks
 from condenser.retrieve.inference import Batch, TextReader, through
 
 _DIGITS = 6  # of a weight; TF is a whole number of hundredths of it, or so
@@ -63,20 +62,15 @@ def weigh_terms(
         for start in range(0, shards.num_rows, block_rows):
             rows = np.arange(start, min(start + block_rows, shards.num_rows))
             block = work_folder / f"passages-{start:09}.jsonl"
-            mark = block.with_suffix(".json")
-            if not is_finished(mark, [block]):
+            if not block.is_file():
                 words = _words_of_rows(model, texts, rows, reader, compute)
                 with atomic_write(block) as file:
                     for row, of_row in zip(rows.tolist(), words, strict=True):
                         line = json.dumps({"id": ids[row], "contents": of_row}, ensure_ascii=False)
                         file.write(f"{line}\n".encode())
-                finish_block(mark, [block])
             blocks.append(block)
             progress.advance(len(rows))
-    with atomic_write(output) as file:
-        for block in blocks:
-            with block.open("rb") as part:
-                shutil.copyfileobj(part, file, 1 << 20)
+    join_blocks(blocks, output)
 
 
 def _words_of_rows(

@@ -1,4 +1,8 @@
-"""Finished blocks of a long job, so that it resumes after the last one: rows of one file, or files."""
+"""Finished blocks of a long job, so that it resumes after the last one.
+
+A block that is a file of its own is written under another name first (`condenser.files.atomic_write`):
+where it has its name, it is whole. Arrays that would be copied once more for that are one `BlockFile`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from condenser.files import atomic_write, open_no_link, read_json, sha256_file, write_json
+from condenser.files import atomic_write, open_no_link
 
 log = logging.getLogger(__name__)
 
@@ -120,19 +124,9 @@ def _digest_line(block: bytes) -> bytes:
     return hashlib.sha256(block).hexdigest().encode() + b"\n"
 
 
-def finish_block(mark: Path, files: Sequence[Path]) -> None:
-    """Record in the file `mark` that these files are complete, with their SHA-256."""
-    write_json(mark, {file.name: sha256_file(file) for file in files})
-
-
-def is_finished(mark: Path, files: Sequence[Path]) -> bool:
-    """Whether the files are complete and have the SHA-256 of their mark; logs it if they are damaged."""
-    if not mark.exists():
-        return False
-    try:
-        is_undamaged = read_json(mark) == {file.name: sha256_file(file) for file in files}
-    except (ValueError, FileNotFoundError):
-        is_undamaged = False
-    if not is_undamaged:
-        log.warning("%s: the files of this block are damaged; computing them again", mark)
-    return is_undamaged
+def join_blocks(blocks: Sequence[Path], output: Path) -> None:
+    """Write one file of the contents of several."""
+    with atomic_write(output) as file:
+        for block in blocks:
+            with block.open("rb") as part:
+                shutil.copyfileobj(part, file, 1 << 20)

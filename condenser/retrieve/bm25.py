@@ -39,7 +39,6 @@ from condenser.data.records import (
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
-from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import OVERSAMPLING, best_passages
 from condenser.settings import UNTRAINED
 
@@ -377,11 +376,9 @@ def search_bm25(
         for start in range(0, len(queries), per_block):
             block = work_folder / f"queries-{start:09}-depth-{found_depth}.trec"
             count = min(per_block, len(queries) - start)
-            mark = block.with_suffix(".json")
-            if not is_finished(mark, [block]):
+            if not block.is_file():
                 search = _search_documents if is_split else _search_block
                 search(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
-                finish_block(mark, [block])
             blocks[start] = block
             progress.advance(count)
     found: set[str] = set()

@@ -18,10 +18,18 @@ import numpy as np
 from jaxtyping import Int, Int64
 
 from condenser.data.row_keys import Keys
-from condenser.files import atomic_folder, atomic_write, load_npy, save_npy
-from condenser.retrieve.blocks import finish_block, is_finished
+from condenser.files import (
+    atomic_folder,
+    atomic_write,
+    load_npy,
+    read_json,
+    save_npy,
+    sha256_file,
+    write_json,
+)
 
 _FILES = ("embeddings", "states", "starts", "keys")
+_MADE = "made.json"  # the identity, and the digests of these
 
 _Starts = Sequence[int] | Int64[np.ndarray, " row_and_end"]
 
@@ -47,9 +55,9 @@ class LastRows:
     def __post_init__(self) -> None:
         for half in self.folder.parent.glob(f".{self.folder.name}.partial-*"):  # of a process that was killed
             shutil.rmtree(half, ignore_errors=True)
-        files, identity = self._files(self.folder), self.folder / "identity.txt"
-        is_same = identity.is_file() and identity.read_text(encoding="utf-8") == self.identity
-        if is_same and is_finished(self.folder / "mark.json", files):
+        files, made = self._files(self.folder), self.folder / _MADE
+        is_whole = made.is_file() and all(map(Path.is_file, files))
+        if is_whole and read_json(made) == self._described(files):
             self.embeddings, self.states, self.starts, self._keys = map(load_npy, files)
         else:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -72,8 +80,10 @@ class LastRows:
                 except OSError:  # another file system, or one without links
                     shutil.copyfile(file, kept)
             save_npy(keys_file, keys)
-            (made / "identity.txt").write_text(self.identity, encoding="utf-8")
-            finish_block(made / "mark.json", self._files(made))
+            write_json(made / _MADE, self._described(self._files(made)))
+
+    def _described(self, files: Sequence[Path]) -> dict[str, str]:
+        return {"identity": self.identity, **{file.name: sha256_file(file) for file in files}}
 
     @staticmethod
     def _files(folder: Path) -> list[Path]:

@@ -19,7 +19,6 @@ from condenser.data.records import ScoredDoc, without_own_text
 from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
-from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import Rows, Scores, best_of_documents, best_passages
 from condenser.retrieve.exact import best_of, mapped_rows, top_passages
 
@@ -100,8 +99,7 @@ def search_shard(
             np.lib.format.write_array_header_1_0(out, header)
         for start in starts:
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
-            mark = work_folder / f"hits-{start:09}.json"
-            if is_finished(mark, files):
+            if all(map(Path.is_file, files)):
                 rows, scores = map(load_npy, files)
                 progress.advance(len(embeddings))
             else:
@@ -121,7 +119,6 @@ def search_shard(
                 if start != starts[-1]:
                     save_npy(files[0], rows)
                     save_npy(files[1], scores)
-                    finish_block(mark, files)
             rows_out.write(np.ascontiguousarray(rows).data)
             scores_out.write(np.ascontiguousarray(scores).data)
     return {"queries": len(queries), "passages": len(embeddings), "depth": width}

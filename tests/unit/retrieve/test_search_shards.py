@@ -42,22 +42,14 @@ def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monke
         assert [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")] == whole
 
 
-@pytest.mark.parametrize("part", ["rows-000000004.npy", "scores-000000004.npy", "hits-000000004.json"])
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_a_damaged_block_is_searched_again(tmp_path, monkeypatch, noted, part, damage):
+@pytest.mark.parametrize("part", ["rows-000000004.npy", "scores-000000004.npy"])
+def test_a_block_of_which_a_file_is_missing_is_searched_again(tmp_path, monkeypatch, noted, part):
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     save_npy(tmp_path / "passages.npy", embeddings(30))
     save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
     searched(tmp_path)
     whole = [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")]
-    file = tmp_path / "work" / part
-    content = file.read_bytes()
-    if damage == "remove":
-        file.unlink()
-    else:
-        file.write_bytes(
-            content[:-3] + (bytes([content[-3] ^ 1]) + content[-2:] if damage == "flip" else b"")
-        )
+    (tmp_path / "work" / part).unlink()
     done = noted(search, "top_passages", lambda passages, queries, **_: len(queries))
     searched(tmp_path)
     assert done == [4, 2]  # the last block is never kept
