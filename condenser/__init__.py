@@ -14,7 +14,7 @@ _HOMES = {
     "Condenser": "model.pretraining",
     "Retriever": "model.retriever",
     "Chunk": "train.chunks",
-    "batch_backward": "train.step",
+    "batch_backward": "train.gradient_cache",
     "in_batch_loss": "loss.contrastive",
     "span_contrastive_loss": "loss.contrastive",
     "masked_cross_entropy_sum": "loss.mlm",

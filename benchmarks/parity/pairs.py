@@ -80,11 +80,11 @@ from condenser.model.rows import Rows
 from condenser.settings import Optimiser, partly
 from condenser.train import loop
 from condenser.train.chunks import Chunk
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.loop import linear_factor, num_warmup_steps
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import _backward, condenser_losses
-from condenser.train.step import batch_backward
 
 Batch = dict[str, Tensor]
 Results = dict[str, Any]

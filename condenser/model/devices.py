@@ -102,7 +102,7 @@ def cpu_multiplies_bf16(cpuinfo: Path) -> bool:
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
     """A context in which matrix products are computed in `precision`; it does nothing for fp32.
 
-    Use a new one for each chunk (see `condenser.train.step.batch_backward`).
+    Use a new one for each chunk (see `condenser.train.gradient_cache.batch_backward`).
     """
     if precision == "fp32":
         return nullcontext()

@@ -23,9 +23,9 @@ from condenser.model.devices import autocast
 from condenser.model.rows import Rows
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
-from condenser.train.step import batch_backward
 from condenser.train.validation import NOT_COMPARED, VALIDATION_FILE
 
 LOSSES = {"localised": localised_contrastive_loss, "pointwise": pointwise_loss}

@@ -25,9 +25,9 @@ from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
 from condenser.train.chunks import Chunk
 from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
-from condenser.train.step import batch_backward
 from condenser.train.teacher import TaughtFiles
 from condenser.train.validation import (
     NOT_COMPARED,

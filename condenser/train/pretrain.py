@@ -28,10 +28,11 @@ from condenser.nouns import Pretraining
 from condenser.settings import LONGER_TEXTS
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, Texts, ids_of, masked_texts
 from condenser.train.memory import StepMemory, graph_bytes, memory_for_graphs
-from condenser.train.step import batch_backward, chunk_backward
+from condenser.train.step import chunk_backward
 from condenser.train.weights import copied_weights, mix_in
 
 

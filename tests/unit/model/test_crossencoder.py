@@ -20,8 +20,8 @@ from condenser.model.rows import Rows
 from condenser.model.text_vector import assumptions
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.memory import StepMemory
-from condenser.train.step import batch_backward
 
 LENGTHS = np.array([16, 7, 11, 5, 16, 9])
 PASSAGE_BEGINS = [6, 3, 5, 4, 10, 2]

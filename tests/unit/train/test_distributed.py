@@ -63,7 +63,7 @@ def run(work: Callable, world_size: int, *arguments: object) -> None:
 def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: float) -> np.ndarray:
     # transformers, which the other tests' processes spare
     from small_models import small_condenser
-    from test_step import cocondenser_gradient, span_chunks
+    from test_gradient_cache import cocondenser_gradient, span_chunks
 
     model, chunks = small_condenser(dropout=dropout).train(), span_chunks(rows_per_chunk)
     losses, _ = cocondenser_gradient(model, chunks, keep_graphs=False, processes=processes)

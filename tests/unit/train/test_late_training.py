@@ -42,9 +42,9 @@ from condenser.settings import partly
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
 from condenser.train.examples import draw_passages
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.late import token_vectors
 from condenser.train.memory import StepMemory
-from condenser.train.step import batch_backward
 from condenser.train.validation import VALIDATION_FILE
 from condenser.train.vectors import TextRows
 

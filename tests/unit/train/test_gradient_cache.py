@@ -17,8 +17,8 @@ from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes, alone
+from condenser.train.gradient_cache import batch_backward
 from condenser.train.memory import StepMemory
-from condenser.train.step import batch_backward
 
 torch.set_num_threads(1)
 NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16
