@@ -218,13 +218,17 @@ def collected_again(needed):
 
 
 def new_passages(needed):
-    """A line for each of these: how many passages are new, and so to be encoded."""
+    """A line for each of these that are the user's own files: how many passages are new, and so to be encoded."""
     lines = []
     for dataset in collected_again(needed):
-        before = Path(f"results/{dataset}/data/collection.jsonl")
-        if before.is_file():
-            new, total = sources.count_new(config.datasets[dataset], before)
-            lines.append(f"{dataset}: {new:,} of {total:,} passages are new or changed.")
+        before, entry = Path(f"results/{dataset}/data/collection.jsonl"), config.datasets[dataset]
+        if before.is_file() and entry.local_files() and not entry.raw_files():
+            try:
+                new, total = sources.count_new(entry, before)
+            except ValueError as unfit:  # which the job will say, too
+                lines.append(f"{dataset}: {unfit}")
+            else:
+                lines.append(f"{dataset}: {new:,} of {total:,} passages are new or changed.")
     return lines
 
 
