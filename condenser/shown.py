@@ -13,6 +13,11 @@ from condenser.nouns import Config, Model, System
 from condenser.settings import Settings, partly, plain
 from condenser.variants import parse_variant
 
+_COUNTED = (
+    *("examples", "pseudo_labels", "held_out", "train", "pretrain", "fusion_weights"),
+    *("encode", "word_similarities", "checkpoint"),
+)
+
 
 def table_entry(config: Config, dataset: str, table: str) -> Table:
     """The block of a table, with the keys that `by_dataset` replaces for a data set."""
@@ -142,6 +147,12 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     learners = {name for name, system in config.systems.items() if system.ranks and system.learns}
     compared = [one for one in made if one.get("system") in learners]
     return {"texts": list(texts.values()), "trainings": made, "compared": compared}
+
+
+def is_counted(rule: str, wildcards: Mapping[str, str], places: Iterable[tuple[str, str | None]]) -> bool:
+    """Whether the notes of a table tell counts of a job behind it; of queries only those at its `places`."""
+    is_run = "system" in wildcards and "split" in wildcards and "shard" not in wildcards
+    return rule in _COUNTED or (is_run and (wildcards["dataset"], wildcards["split"]) in places)
 
 
 def figure_settings(config: Config, dataset: str, figure: str) -> Settings:

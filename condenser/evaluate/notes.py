@@ -23,10 +23,6 @@ from condenser.evaluate.measures import parse
 from condenser.files import atomic_write, read_json
 from condenser.manifest import Record
 
-_COUNTED = (
-    *("examples", "pseudo_labels", "held_out", "train", "pretrain", "fusion_weights"),
-    *("encode", "word_similarities", "checkpoint"),
-)
 _LARGE_SHARE = 1 / 3  # of the ranked texts: a random ranking then has a third of the best recall
 _REASONS = {  # why a train query has no example, by the counts of `condenser.data.negatives`
     "without_positives": "without a relevant passage",
@@ -38,12 +34,6 @@ _REASONS = {  # why a train query has no example, by the counts of `condenser.da
     "without_negatives_by_margin": "whose hits all score nearly as high as their positive, or higher",
     "queries_without_triples": "without a triple",
 }
-
-
-def is_counted(rule: str, wildcards: Mapping[str, str], places: Iterable[tuple[str, str | None]]) -> bool:
-    """Whether the notes of a table tell counts of a job behind it; of queries only those at its `places`."""
-    is_run = "system" in wildcards and "split" in wildcards and "shard" not in wildcards
-    return rule in _COUNTED or (is_run and (wildcards["dataset"], wildcards["split"]) in places)
 
 
 def notes_of_table(
@@ -68,7 +58,7 @@ def notes_of_table(
         lengths: by data set and checkpoint, of the `texts` in `noted`.
         losses: of the `trainings` in `noted`, in order.
         validations: of the trainings in `compared`, in order.
-        records: the manifests of the jobs behind the table that `is_counted` takes.
+        records: the manifests of the jobs behind the table that `condenser.shown.is_counted` takes.
         by_column: from `condenser.evaluate.comparisons.measure_columns`.
         unknown_words: a larger share of words that the vocabulary does not have is noted.
     """

@@ -1,6 +1,6 @@
 # Inputs of the rules in rules/tables.smk.
 
-from condenser.evaluate import columns, measures, notes, published
+from condenser.evaluate import columns, measures, published
 from condenser import shown
 
 
@@ -66,7 +66,7 @@ def noted_of_table(wildcards):
     counted = [
         manifest_of(*job)
         for job in SPECS.jobs_behind_all(map(owner_of, rows), with_learnt_from=False)
-        if notes.is_counted(*job, places) and not job[1].get("variant", "").startswith(variants.CROSSFIT)
+        if shown.is_counted(*job, places) and not job[1].get("variant", "").startswith(variants.CROSSFIT)
     ]
     return {
         **{"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations},

@@ -16,7 +16,6 @@ from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured
 from condenser.evaluate.notes import (
-    is_counted,
     kept_lines,
     language_lines,
     left_out_lines,
@@ -32,6 +31,7 @@ from condenser.evaluate.significance import Comparison
 from condenser.files import write_json
 from condenser.manifest import Record
 from condenser.settings import partly
+from condenser.shown import is_counted
 from condenser.train.validation import NOT_COMPARED, StartComparison
 
 
