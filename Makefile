@@ -176,7 +176,12 @@ gpu: $(READY)
 	@python benchmarks/gpu.py --output results/gpu.tsv
 	@python -m pytest -m weekly tests/unit/train/test_other_device.py tests/reference/test_search.py
 
-parity: $(READY)
-	@python benchmarks/parity/parity.py --authors "$$AUTHORS"
+parity: .venv-parity/ready
+	@.venv-parity/bin/python benchmarks/parity/parity.py --authors "$$AUTHORS"
+
+.venv-parity/ready: benchmarks/parity/requirements.txt
+	$(PYTHON) -m venv .venv-parity
+	.venv-parity/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 FORCE:

@@ -33,10 +33,7 @@ from measuring import COLUMNS, ROOT, Form, write_inputs, write_tsv
 from condenser import program
 from condenser.pipeline.environment import program_environment
 
-ORDER = (
-    "condenser_step", "cocondenser_step", "finetuning_step", "masking", "tokenising", "encoding", "searching",
-    "bm25", "metrics", "nothing_to_do",
-)  # fmt: skip
+ORDER = "condenser_step", "cocondenser_step", "finetuning_step", "encoding", "searching", "nothing_to_do"
 
 
 def main(argv: Sequence[str] | None = None) -> None:

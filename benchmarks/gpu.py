@@ -8,9 +8,7 @@ Settings are those of configs/paper.yaml: BERT-base with new weights, random tex
 
     condenser, cocondenser, train   updates of the trainings; `setting` is rows_per_chunk
     encode                          blocks of passages, from their tokens to vectors on the processor
-    sentence-transformers           the same model by `SentenceTransformer.encode`, by batch size; in bf16
-                                    throughout where ours keeps weights in float32, and with tokenising
-    search                          `setting` is queries x passages; on this processor FAISS, for a part
+    search                          `setting` is queries x passages
 
 `seconds` are of an update, a block, or the whole; tokens are real ones, without padding; `tflops` counts the
 matrix products that the method needs; the peak is that of one large product in the same precision. Memory
@@ -39,13 +37,10 @@ import numpy as np
 import steps
 import torch
 from measuring import peak_bytes, product_rate, write_tsv
-from sentence_transformers import SentenceTransformer
 
-from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.encoders import read_encoder_config
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
 from condenser.retrieve.device_search import top_passages_on
-from condenser.retrieve.exact import top_passages
 
 SEED = 42
 TRAINING_PASSES = 3  # a forward pass, and a backward pass of twice its products
@@ -55,26 +50,20 @@ COLUMNS = (
 )  # fmt: skip
 MINING = 502_939, 8_841_823  # MS MARCO's train queries and passages
 
-# Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; batch sizes of
-# sentence-transformers; queries, passages and depth of searches; what FAISS searches.
+# Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; queries, passages and
+# depth of searches.
 LARGE: dict[str, Any] = {
     "chunks": [64, 128, 256],
     "updates": {"condenser": 12, "cocondenser": 7, "train": 22, "encode": 6},
-    "texts": 32768,
-    "batch_sizes": [64, 256, 1024],
     "dim": 768,
     "searches": [(65536, 524288, 210), (6980, 524288, 1000)],
-    "by_faiss": (4096, 131072, 210),
     "block_rows": 16384,
 }
 TINY: dict[str, Any] = {
     "chunks": [4],
     "updates": dict.fromkeys(LARGE["updates"], 4),
-    "texts": 40,
-    "batch_sizes": [8],
     "dim": 32,
     "searches": [(50, 3000, 20)],
-    "by_faiss": (20, 1000, 20),
     "block_rows": 256,
 }
 TINY_MODELS: dict[str, dict[str, Any]] = {
@@ -106,9 +95,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     rates = f"{peak / 1e9:,.0f} GFLOP/s in {precision}, {fp32_peak / 1e9:,.0f} in float32 without TF32"
     print(f"{machine}: {rates}")
     bench = Bench(place, precision, peak, fp32_peak, sizes, threads, given.output)
-    with TemporaryDirectory(prefix="gpu-") as name:
-        folder = Path(name)
-        bench.measure_sentence_transformers(folder, bench.measure_jobs(folder))
+    with TemporaryDirectory(prefix="gpu-") as folder:
+        bench.measure_jobs(Path(folder))
     bench.measure_search()
     print("\nlines for seconds.tsv:")
     for (rule, unit), seconds in bench.seconds.items():
@@ -142,8 +130,8 @@ class Bench:
         self.rows.append(cells)
         print(write_tsv(self.output, COLUMNS, self.rows)[-1], flush=True)
 
-    def measure_jobs(self, folder: Path) -> list[int]:
-        """The trainings and the encoding; leaves their inputs, gives the lengths of `encode`'s passages."""
+    def measure_jobs(self, folder: Path) -> None:
+        """The trainings and the encoding."""
         config = measuring.load_config([measuring.ROOT / "configs" / "paper.yaml"])
         is_tiny, counts = self.place.type == "cpu", self.sizes["updates"]
         if is_tiny:
@@ -171,65 +159,28 @@ class Bench:
                 self.note_job(job, rates, num_layers=read.num_hidden_layers, layer_weights=weights)
             setting = chosen["batch_tokens" if job == "encode" else "rows_per_chunk"]
             self.add(what=job, setting=setting, precision=self.precision, **rates)
-        lengths = np.diff(TokenShards([folder / "encode.0-of-1"]).row_starts)[: self.sizes["texts"]]
-        return np.minimum(lengths, settings["encode"]["lengths"]["passage"] - 2).tolist()
-
-    def measure_sentence_transformers(self, folder: Path, lengths: Sequence[int]) -> None:
-        """`SentenceTransformer.encode` with the same model, of as many words, of one token each."""
-        model = SentenceTransformer(str(folder / "backbone"), device=str(self.place), local_files_only=True)
-        model.max_seq_length = max(lengths) + 2
-        if self.precision == "bf16":
-            model.bfloat16()
-        tokenizer = Tokenizer(folder / "backbone")
-        first = tokenizer.random_ids[~tokenizer.is_continuation[tokenizer.random_ids]].tolist()
-        words, random = np.array(model.tokenizer.convert_ids_to_tokens(first)), np.random.default_rng(SEED)
-        texts = [" ".join(random.choice(words, size=length)) for length in lengths]
-        (ids,) = model.tokenizer(texts[:1])["input_ids"]
-        assert len(ids) == lengths[0] + 2, "every word is one token"
-        for size in self.sizes["batch_sizes"]:
-            self.start_counting_memory()
-            encode = partial(model.encode, batch_size=size, show_progress_bar=False)
-            encode(texts[:size])  # chooses kernels
-            seconds, _ = self.timed(partial(encode, texts))
-            self.add(
-                what="sentence-transformers", setting=size, precision=self.precision, seconds=seconds,
-                items_per_s=len(texts) / seconds, tokens_per_s=(sum(lengths) + 2 * len(texts)) / seconds,
-                memory_gb=peak_bytes(self.place) / 1e9, note="with tokenising",
-            )  # fmt: skip
-        del model
-        torch.cuda.empty_cache()
 
     def measure_search(self) -> None:
         """Search of random vectors."""
         random, sizes, dim = np.random.default_rng(SEED), self.sizes, self.sizes["dim"]
-        (num_queries, num_passages, _), by_faiss = sizes["searches"][0], sizes["by_faiss"]
+        num_queries, num_passages, _ = sizes["searches"][0]
         passages = random.standard_normal((num_passages, dim), np.float32)
         queries = random.standard_normal((num_queries, dim), np.float32)
-        on_device = partial(top_passages_on, self.place)
-        on_device(passages[:1], queries[:1], depth=1, block_rows=1)  # loads the kernels
-        cases = [("search", on_device, one) for one in [*sizes["searches"], by_faiss]]
-        cases.append(("search, FAISS", partial(top_passages, threads=self.threads), by_faiss))
-        found: dict[str, Any] = {}
-        for name, search, (num_queries, num_passages, depth) in cases:
+        search = partial(top_passages_on, self.place)
+        search(passages[:1], queries[:1], depth=1, block_rows=1)  # loads the kernels
+        for num_queries, num_passages, depth in sizes["searches"]:
             self.start_counting_memory()
             texts = passages[:num_passages], queries[:num_queries]
             work = partial(search, *texts, depth=depth, block_rows=sizes["block_rows"])
-            seconds, found[name] = self.timed(work)
+            seconds, _ = self.timed(work)
             pairs = num_queries * num_passages
-            tflops = 2e-12 * pairs * dim / seconds
-            note = f"MS MARCO's train queries at this rate: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s"
-            more = {"memory_gb": peak_bytes(self.place) / 1e9}
-            more["share_of_peak"] = 1e12 * tflops / self.fp32_peak
-            if search is on_device:
-                self.note("search", "pair", seconds / pairs * 384 / dim)
-            else:
-                (rows, scores), (their_rows, their_scores) = found.values()
-                note += f"; {(rows == their_rows).mean():.6%} of the hits the same, scores differ by at most "
-                note += f"{np.abs(scores - their_scores).max():.2g}"
-                more = {}
+            flops = 2 * pairs * dim / seconds
+            self.note("search", "pair", seconds / pairs * 384 / dim)
             self.add(
-                what=name, setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
-                seconds=seconds, items_per_s=num_queries / seconds, tflops=tflops, note=note, **more,
+                what="search", setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
+                seconds=seconds, items_per_s=num_queries / seconds, tflops=1e-12 * flops,
+                share_of_peak=flops / self.fp32_peak, memory_gb=peak_bytes(self.place) / 1e9,
+                note=f"MS MARCO's train queries at this rate: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s",
             )  # fmt: skip
 
     def note_job(self, job: str, rates: dict[str, float], *, num_layers: int, layer_weights: int) -> None:

@@ -7,17 +7,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import torch
 
-from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
+from condenser.data.tokens import Tokenizer, tokenise_collection
 from condenser.files import load_npy
 from condenser.model.devices import Compute
-from condenser.retrieve.bm25 import search_bm25
 from condenser.retrieve.encode import encode_texts
-from condenser.train.distributed import alone
-from condenser.train.masked_texts import Stretches, masked_texts
-
-K1, B, HEAP_MB = 0.82, 0.68, 1500
 
 
 def tokenise(collection: Path, doc_ids: Path, prefix: Path, tokenizer: Tokenizer) -> None:
@@ -26,15 +20,6 @@ def tokenise(collection: Path, doc_ids: Path, prefix: Path, tokenizer: Tokenizer
         collection, doc_ids, prefix, tokenizer, shard="0-of-1", multiple_of=1024, leading_separator=False,
         batch_size=512,
     )  # fmt: skip
-
-
-def mask(shards: TokenShards, lengths: np.ndarray, tokenizer: Tokenizer, *, rows_per_chunk: int) -> int:
-    """Mask and batch the beginnings of the first rows; gives the number of masked tokens."""
-    texts = Stretches(shards.row_starts[: len(lengths)], lengths, positions=np.arange(len(lengths)))
-    return masked_texts(
-        shards, {"blocks": texts}, tokenizer=tokenizer, mask_probability=0.15, rows_per_chunk=rows_per_chunk,
-        seed=0, epoch=0, step=0, processes=alone(torch.device("cpu")),
-    ).num_masked  # fmt: skip
 
 
 def encode(
@@ -55,12 +40,3 @@ def encode(
             name_of_row=str,
         )  # fmt: skip
         return np.array(load_npy(Path(work, "embeddings.npy")))
-
-
-def bm25(index: Path, queries: Path, run: Path, *, depth: int, threads: int) -> None:
-    """Write a run of BM25."""
-    with TemporaryDirectory(dir=run.parent) as work:
-        search_bm25(
-            index, queries, run, k1=K1, b=B, depth=depth, threads=threads, heap_mb=HEAP_MB,
-            work_folder=Path(work, "work"), system="bm25",
-        )  # fmt: skip

@@ -1,9 +1,7 @@
-"""Training steps as others write them, on transformers' BERT with the weights of our models.
+"""Training steps as a user writes them who knows where time goes, on transformers' BERT with our weights.
 
-The *authors' way* pads every text to one width and computes the logits of the whole vocabulary at every
-position, as luyug/Condenser and transformers' Trainer do. A *careful loop* is what a user writes who knows
-where time goes: it sorts a batch by length, pads each chunk to its longest text, and computes the logits of
-masked tokens alone. `check_condenser` and `check_retriever` compare losses, vectors and gradients with ours.
+This loop sorts a batch by length, pads each chunk to its longest text, and computes the logits of masked
+tokens alone. `check_condenser` and `check_retriever` compare losses, vectors and gradients with ours.
 """
 
 from __future__ import annotations
@@ -37,14 +35,11 @@ class PaddedTexts(NamedTuple):
     mask: Tensor
     labels: Tensor
 
-    def chunks(self, size: int, *, careful: bool) -> list[tuple[Tensor, PaddedTexts]]:
-        """Chunks of `size` rows, each with its rows' numbers.
-
-        In order and as wide as the batch; `careful`: by length, as wide as their longest row.
-        """
+    def chunks(self, size: int) -> list[tuple[Tensor, PaddedTexts]]:
+        """Chunks of `size` rows by length, as wide as their longest row; each with its rows' numbers."""
         lengths = self.mask.sum(dim=1)
-        order = lengths.argsort(descending=True, stable=True) if careful else torch.arange(len(lengths))
-        widths = ((rows, int(lengths[rows].max()) if careful else None) for rows in order.split(size))
+        order = lengths.argsort(descending=True, stable=True)
+        widths = ((rows, int(lengths[rows].max())) for rows in order.split(size))
         return [(rows, PaddedTexts(*(part[rows, :width] for part in self))) for rows, width in widths]
 
 
@@ -72,11 +67,10 @@ def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> 
 
 
 class PlainCondenser(nn.Module):
-    """A Condenser by the equations, with the weights of ours; `careful`: logits of masked tokens alone."""
+    """A Condenser by the equations, with the weights of ours."""
 
-    def __init__(self, ours: Condenser, *, careful: bool) -> None:
+    def __init__(self, ours: Condenser) -> None:
         super().__init__()
-        self.careful = careful
         self.bert = _plain_bert(ours.backbone)
         config, self.skip_from = self.bert.config, ours.skip_from
         self.head = nn.ModuleList(BertLayer(config) for _ in ours.head)
@@ -99,11 +93,10 @@ class PlainCondenser(nn.Module):
         return self.bert(texts.ids, attention_mask=texts.mask).last_hidden_state[:, 0]
 
     def _loss(self, states: Tensor, labels: Tensor) -> Tensor:
-        if self.careful:
-            is_masked = labels != IGNORED
-            states, labels = states[is_masked][None], labels[is_masked][None]
-        logits = linear(self.transform(states), self.bert.embeddings.word_embeddings.weight, self.bias)
-        return cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+        is_masked = labels != IGNORED
+        states = self.transform(states[is_masked])
+        logits = linear(states, self.bert.embeddings.word_embeddings.weight, self.bias)
+        return cross_entropy(logits.float(), labels[is_masked])
 
 
 class PlainRetriever(nn.Module):
@@ -121,19 +114,16 @@ class PlainRetriever(nn.Module):
 
 
 class PlainStep:
-    """Steps of AdamW on a plain model; `careful` as `PaddedTexts.chunks` has it."""
+    """Steps of AdamW on a plain model."""
 
-    def __init__(
-        self, model: nn.Module, device: torch.device, precision: str, rows_per_chunk: int, *, careful: bool
-    ) -> None:
+    def __init__(self, model: nn.Module, device: torch.device, precision: str, rows_per_chunk: int) -> None:
         self.model = model.to(device).train()
-        self.device, self.precision = device, precision
-        self.rows_per_chunk, self.careful = rows_per_chunk, careful
+        self.device, self.precision, self.rows_per_chunk = device, precision, rows_per_chunk
         self.optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
 
     def condenser(self, texts: PaddedTexts) -> None:
         """Masked language modelling, chunk by chunk."""
-        chunks = self._chunks(texts)
+        chunks = texts.chunks(self.rows_per_chunk)
         for _, chunk in chunks:
             with autocast(self.device, self.precision):
                 _, loss = self.model(chunk)
@@ -142,7 +132,7 @@ class PlainStep:
 
     def cocondenser(self, spans: PaddedTexts) -> None:
         """The contrast of all spans with a gradient cache, and masked language modelling."""
-        chunks = self._chunks(spans)
+        chunks = spans.chunks(self.rows_per_chunk)
         with torch.no_grad(), autocast(self.device, self.precision):
             vectors = _in_order((rows, self.model.vectors(chunk).float()) for rows, chunk in chunks)
         vectors.requires_grad_()
@@ -162,13 +152,10 @@ class PlainStep:
         """The loss of `finetuning`."""
         with autocast(self.device, self.precision):
             left, right = (
-                _in_order((rows, self.model(chunk)) for rows, chunk in self._chunks(texts))
+                _in_order((rows, self.model(chunk)) for rows, chunk in texts.chunks(self.rows_per_chunk))
                 for texts in (queries, passages)
             )
         return in_batch_loss(left, right, scale=20.0)
-
-    def _chunks(self, texts: PaddedTexts) -> list[tuple[Tensor, PaddedTexts]]:
-        return texts.chunks(self.rows_per_chunk, careful=self.careful)
 
     def _update(self) -> None:
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -213,7 +200,7 @@ def check_retriever(ours: Retriever, plain: PlainStep, chunks: Sequence[Any], wi
         AssertionError: they differ, without dropout and in float32, by more than rounding.
     """
     place = torch.device("cpu")
-    checked = PlainStep(plain.model, place, "fp32", plain.rows_per_chunk, careful=plain.careful)
+    checked = PlainStep(plain.model, place, "fp32", plain.rows_per_chunk)
     ours.eval()
     checked.model.eval()
     groups = {name: [chunk for chunk in chunks if chunk.group == name] for name in widths}

@@ -1,9 +1,8 @@
-"""Our pre-training steps and the plain way's, in turn on the same batches."""
+"""Our pre-training steps and a careful loop's (plain.py), in turn on the same batches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from statistics import median
 from tempfile import mkdtemp
@@ -17,7 +16,6 @@ from steps import TEXTS, Update, as_read, run_updates, settings_of, write_random
 from condenser.model.pretraining import Condenser
 from condenser.train.loop import StepRecord, training_machine
 
-CAREFUL = "a careful loop"
 ROWS_PER_CHUNK = {False: (16, 32, 64), True: (64, 128, 256)}  # in the short form, in the long one
 WIDTH = 128  # of the longest block: 126 tokens, with [CLS] and [SEP]
 PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differs for a trained encoder
@@ -44,13 +42,12 @@ def step_settings(job: str, *, long: bool, **changed: Any) -> dict[str, Any]:
 def lines_of_steps(
     form: Form, what: str, job: str, collection: str, settings: Mapping[str, Any], *, count: int, goal: float
 ) -> list[dict[str, Any]]:
-    """Time `count` of our steps and of the peers', after one full step of each that does not count.
+    """Time `count` of our steps and of the loop's, after one full step of each that does not count.
 
-    Ours and the peers have the chunk size at which a step of theirs is fastest. The goal is for the ratio to
-    the careful peer. The limit is our matrix products at the peak rate of one large product.
+    Each has the chunk size at which a step of it is fastest. The goal is for the ratio. The limit is our matrix products at the peak rate of one large product.
 
     Raises:
-        AssertionError: a peer does not compute our losses, vectors and gradients.
+        AssertionError: the loop does not compute our losses, vectors and gradients.
     """
     sizes = ROWS_PER_CHUNK[form.long]
     folder = write_step_inputs(form, job, collection, num_rows=4 * (count + 3) * settings["batch_size"])
@@ -60,7 +57,7 @@ def lines_of_steps(
         folder / "backbone", num_head_layers=head["num_head_layers"], skip_from=head["skip_from"],
         use_late_mlm=True, missing_head="random", seed=0, dropout=None,
     )  # fmt: skip
-    seconds: dict[str, list[float]] = {}
+    seconds: list[float] = []
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         place, precision = machine.processes.device, machine.precision
 
@@ -72,41 +69,35 @@ def lines_of_steps(
 
         own = {rows: median(seconds_of_updates(timed(rows, 3))) for rows in sizes}
         best = min(own, key=own.__getitem__)
-        peers = {
-            name: PlainStep(PlainCondenser(model, careful=careful), place, precision, best, careful=careful)
-            for name, careful in ((f"the authors' way, padded to {width}", False), (CAREFUL, True))
-        }
+        peer = PlainStep(PlainCondenser(model), place, precision, best)
 
         def peer_steps(record: StepRecord) -> None:
             chunks = record.batch.content.chunks
             texts = padded_texts(chunks, width=width, device=place)
-            for name, peer in peers.items():
 
-                def step(rows: int, peer: PlainStep = peer) -> None:
-                    peer.rows_per_chunk = rows
-                    getattr(peer, job)(texts)
+            def step(rows: int) -> None:
+                peer.rows_per_chunk = rows
+                getattr(peer, job)(texts)
 
-                if record.step == 0:
-                    check_condenser(model, peer.model.cpu(), chunks[-1])
-                    peer.model.to(place).train()
-                    peer.rows_per_chunk = best_size(step, sizes, clock=form.clock)
-                else:
-                    took = seconds_of(partial(step, peer.rows_per_chunk), clock=form.clock)
-                    seconds.setdefault(f"{name}, chunks of {peer.rows_per_chunk}", []).append(took)
+            if record.step == 0:
+                check_condenser(model, peer.model.cpu(), chunks[-1])
+                peer.model.to(place).train()
+                peer.rows_per_chunk = best_size(step, sizes, clock=form.clock)
+            else:
+                seconds.append(seconds_of(lambda: step(peer.rows_per_chunk), clock=form.clock))
 
         profile, flops = Operators(), Flops()
         updates = timed(best, count + 1, between=peer_steps, extras=[profile, flops])
         peak = product_rate(place, precision, form.clock)
     tokens = median(update.tokens for update in updates)
-    rates = {name: tokens / median(each) for name, each in seconds.items()}
+    rate = {f"a careful loop, chunks of {peer.rows_per_chunk}": tokens / median(seconds)}
     count = settings["batch_size"] * (2 if job == "cocondenser" else 1)
     texts = f"spans of {tokens / count:.0f} tokens"
     if job == "condenser":
         texts = f"{count} blocks of {tokens / count:.0f} tokens"
     return lines(
-        what, "tokens/s", tokens / median(seconds_of_updates(updates)), rates,
-        goals={name: goal for name in rates if name.startswith(CAREFUL)},
-        limit=tokens * peak / flops.counted,
+        what, "tokens/s", tokens / median(seconds_of_updates(updates)), rate,
+        goals=dict.fromkeys(rate, goal), limit=tokens * peak / flops.counted,
         profile=profile.said, note=f"{texts}, {precision}, ours in chunks of {best}",
     )  # fmt: skip
 

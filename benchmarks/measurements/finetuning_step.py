@@ -32,7 +32,7 @@ from condenser.train.loop import Machine, StepRecord, training_machine
 QUERIES = PASSAGES = 8
 WIDTHS = {"queries": 32, "passages": 128}
 LEFT_OUT = 1  # first steps of each turn
-PLAIN, CAREFUL = "the authors' way, padded to 32 and 128", "a careful loop, in four groups of length"
+CAREFUL = "a careful loop, in four groups of length"
 THEIRS = "sentence-transformers' trainer"
 
 
@@ -42,38 +42,33 @@ def measure(form: Form) -> list[dict[str, Any]]:
     settings |= {"batch_size": QUERIES, "passages_per_query": PASSAGES, "rows_per_chunk": chunk}
     settings["negatives"] = {**settings["negatives"], "sample": PASSAGES - 1}
     texts, count = write_training(form), form.size(1, 10) + LEFT_OUT
-    times: dict[str, list[float]] = {"ours": [], PLAIN: [], CAREFUL: [], THEIRS: []}
+    times: dict[str, list[float]] = {"ours": [], CAREFUL: [], THEIRS: []}
     tokens, profile = list[int](), Operators()
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         place, precision = machine.processes.device, machine.precision
-        model, rows = Retriever.load(form.inputs / "model", dropout=None), QUERIES * PASSAGES
-        peers = {
-            PLAIN: PlainStep(PlainRetriever(model), place, precision, rows, careful=False),
-            CAREFUL: PlainStep(PlainRetriever(model), place, precision, rows // 4, careful=True),
-        }
+        model = Retriever.load(form.inputs / "model", dropout=None)
+        peer = PlainStep(PlainRetriever(model), place, precision, QUERIES * PASSAGES // 4)
         for turn in range(3):
-            of_peers: dict[str, list[float]] = {name: [] for name in peers}
+            of_peer: list[float] = []
 
-            def peer_steps(record: StepRecord, of_peers: dict[str, list[float]] = of_peers) -> None:
+            def peer_steps(record: StepRecord, of_peer: list[float] = of_peer) -> None:
                 chunks = record.batch.content.chunks
                 groups = ([c for c in chunks if c.group == group] for group in WIDTHS)
                 padded = [
                     padded_texts(group, width=width, device=place)
                     for group, width in zip(groups, WIDTHS.values(), strict=True)
                 ]
-                for name, peer in peers.items():
-                    if not tokens and not of_peers[name]:
-                        check_retriever(model, peer, chunks, WIDTHS)
-                    of_peers[name].append(seconds_of(partial(peer.finetuning, *padded), clock=form.clock))
+                if not tokens and not of_peer:
+                    check_retriever(model, peer, chunks, WIDTHS)
+                of_peer.append(seconds_of(partial(peer.finetuning, *padded), clock=form.clock))
 
             updates = run_updates(
                 "train", form.work, settings, machine, count=count, seed=len(tokens),
                 between=peer_steps, clock=form.clock, extras=[profile] if turn == 2 else [],
             )[LEFT_OUT:]  # fmt: skip
-            of_peers[THEIRS] = _theirs(form, *texts, machine, count=count)
             times["ours"] += seconds_of_updates(updates)
-            for name, seconds in of_peers.items():
-                times[name] += seconds[LEFT_OUT:]
+            times[CAREFUL] += of_peer[LEFT_OUT:]
+            times[THEIRS] += _theirs(form, *texts, machine, count=count)[LEFT_OUT:]
             tokens.extend(update.tokens for update in updates)
     rates = {name: mean(tokens) / median(seconds) for name, seconds in times.items()}
     found = lines(

@@ -25,10 +25,6 @@ from transformers import BertConfig, BertModel, BertTokenizer, BertTokenizerFast
 PASSAGES_PER_QUERY = 3
 
 
-class NotThere(Exception):
-    """A clone lacks what a check needs."""
-
-
 @dataclass(frozen=True)
 class Authors:
     """The clones, and the models with our weights.
@@ -36,38 +32,27 @@ class Authors:
     Attributes:
         work: a folder for files of the checks.
         clones: a folder with the clones.
-        old: transformers 4.2.0, unpacked.
         model: the folder of the backbone, for its settings and its tokenizer.
         condenser_weights, encoder_weights: under their names.
     """
 
     work: Path
     clones: Path
-    old: Path
     model: Path
     condenser_weights: Mapping[str, Tensor]
     encoder_weights: Mapping[str, Tensor]
-
-    def clone_file(self, name: str) -> Path:
-        path = self.clones / name
-        if not path.is_file():
-            raise NotThere(f"{name} is not in the clone")
-        return path
 
     def module(self, name: str, folder: str = "Condenser") -> types.ModuleType:
         """A module of a clone; `folder` is what their users put on the path."""
         path = str(self.clones / folder)
         if path not in sys.path:
             sys.path.insert(0, path)
-        self.clone_file(f"{folder}/{name.replace('.', '/')}.py")
         return importlib.import_module(name)
 
     def function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
         """One function of a script that cannot be imported, because it runs at once."""
-        tree = ast.parse(self.clone_file(file).read_text())
+        tree = ast.parse((self.clones / file).read_text())
         found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-        if not found:
-            raise NotThere(f"{file} has no {name}")
         scope = {"random": random, **names}
         exec(compile(ast.Module(found, []), file, "exec"), scope)
         return scope[name]  # type: ignore[no-any-return]
@@ -98,18 +83,6 @@ class Authors:
         )  # fmt: skip
         arguments.local_rank = -1
         return arguments
-
-    def old_optimisation(self) -> types.ModuleType:
-        """transformers 4.2.0's module `optimization` alone: the rest does not import any more."""
-        folder = self.old / "transformers"
-        if not (folder / "optimization.py").is_file():
-            raise NotThere("transformers 4.2.0 is not installed")
-        if "transformers_4_2_0" not in sys.modules:
-            package = types.ModuleType("transformers_4_2_0")
-            package.__path__ = [str(folder)]
-            package.__version__ = "4.2.0"  # type: ignore[attr-defined]
-            sys.modules["transformers_4_2_0"] = package
-        return importlib.import_module("transformers_4_2_0.optimization")
 
 
 class Framework:

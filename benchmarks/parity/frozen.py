@@ -21,19 +21,20 @@ from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from tiny import HEAD, OPTIMISER, Tiny
 from torch import Tensor
 
 from condenser.files import read_json
 
 SOURCES = {"Condenser": "luyug/Condenser", "GradCache": "luyug/GradCache", "Dense": "luyug/Dense"}
-CHECKS = {  # by name in the file: the check, the clone, what names of results begin with, and the figures
-    "condenser": ("condenser", "Condenser", "", ("loss", "head_mlm", "late_mlm")),
-    "cocondenser": ("cocondenser", "Condenser", "", ("loss", "contrastive", "mlm")),
-    "cocondenser cached": ("cache_one_chunk", "Condenser", "", ("loss",)),
-    "contrast": ("two_processes", "Condenser", "", ("contrastive",)),
-    "retriever": ("finetuning", "dense", "plain: ", ("loss",)),
-    "retriever cached": ("finetuning", "dense", "cache: ", ("loss",)),
-    "steps": ("trainer", "Condenser", "", ("losses", "norms", "rates")),
+CHECKS = {  # by name in the file: the check, what names of results begin with, and the figures
+    "condenser": ("condenser", "", ("loss", "head_mlm", "late_mlm")),
+    "cocondenser": ("cocondenser", "", ("loss", "contrastive", "mlm")),
+    "cocondenser cached": ("cache", "", ("loss",)),
+    "contrast": ("two_processes", "", ("contrastive",)),
+    "retriever": ("finetuning", "plain: ", ("loss",)),
+    "retriever cached": ("finetuning", "cache: ", ("loss",)),
+    "steps": ("trainer", "", ("losses", "norms", "rates")),
 }
 
 
@@ -42,20 +43,25 @@ def in_one_direction(value: Tensor) -> Tensor:
     return (value.flatten() * torch.arange(value.numel()).double().cos()).sum()
 
 
-def freeze(work: Path, versions: Mapping[str, str], file: Path) -> None:
-    """Write the file, from the inputs and results in a work folder."""
-    inputs, theirs = (torch.load(work / f"{name}.pt") for name in ("inputs", "theirs"))
-    weights: dict[str, Tensor] = inputs["weights"]
+def freeze(
+    tiny: Tiny,
+    weights: Mapping[str, Tensor],
+    theirs: Mapping[str, Mapping[str, Tensor]],
+    versions: Mapping[str, str],
+    file: Path,
+) -> None:
+    """Write the file, from the weights, the batches and their results by check."""
+    inputs = tiny.inputs
     assert all(torch.equal(value.half().double(), value) for value in weights.values()), "see tiny.py"
     frozen = {f"weight/{name}": value.half() for name, value in weights.items()}
     for part in ("input_ids", "labels"):
         frozen |= {f"{batch}/{part}": inputs[batch][part].short() for batch in ("condenser", "cocondenser")}
         frozen[f"steps/{part}"] = torch.cat([batch[part] for batch in inputs["steps"]]).short()
-    retriever = theirs["finetuning"]["dense"]
+    retriever = theirs["finetuning"]
     epoch = retriever["passage ids"][1]  # the one whose loss the check computes
     frozen |= {"queries/input_ids": retriever["query ids"].short(), "passages/input_ids": epoch.short()}
-    for name, (check, clone, prefix, figures) in CHECKS.items():
-        results = theirs[check][clone]
+    for name, (check, prefix, figures) in CHECKS.items():
+        results = theirs[check]
         frozen |= {f"{name}/{figure}": results[prefix + figure] for figure in figures}
         kind = prefix + ("moved/" if check == "trainer" else "grad/")
         gradients = [
@@ -65,6 +71,5 @@ def freeze(work: Path, versions: Mapping[str, str], file: Path) -> None:
         frozen[f"{name}/gradients"] = torch.stack([in_one_direction(value) for value in gradients])
     origin: dict[str, Any] = {name: versions[name] for name in ("torch", "transformers")}
     origin |= {source: versions[clone] for clone, source in SOURCES.items()}
-    origin["config"] = read_json(work / "theirs" / "model" / "config.json")
-    origin |= {name: inputs[name] for name in ("head", "optimiser")}
+    origin |= {"config": read_json(tiny.backbone / "config.json"), "head": HEAD, "optimiser": OPTIMISER}
     save_file(frozen, file, metadata={"origin": json.dumps(origin)})  # one entry: several have no fixed order

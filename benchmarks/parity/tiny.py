@@ -63,7 +63,7 @@ class Tiny:
     Attributes:
         work: a folder for files of the checks.
         backbone: a Hugging Face folder.
-        inputs: what frozen.py writes: the Condenser's weights and batches, by name.
+        inputs: the batches that frozen.py writes, by name.
     """
 
     work: Path
@@ -116,7 +116,7 @@ def prepare(work: Path) -> Tiny:
         Passage(str(row), " ".join(text.split()[:4]) if row % 3 == 0 else "", " ".join(text.split()))
         for row, text in enumerate(texts)
     ]
-    work.mkdir()
+    work.mkdir(parents=True)
     backbone = work / "model"
     new_backbone(backbone, seed=SEED, shape=SHAPE, texts=texts)
     no_dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

@@ -81,11 +81,7 @@ def tiny_inputs(root: Path, bench: SimpleNamespace, tmp_path_factory: pytest.Tem
 @pytest.mark.weekly
 @pytest.mark.parametrize(
     "name",
-    [
-        *("condenser_step", "cocondenser_step", "finetuning_step", "masking", "tokenising", "encoding"),
-        *("searching", "metrics", "nothing_to_do"),
-        pytest.param("bm25", marks=pytest.mark.weekly),  # starts Pyserini time and again
-    ],
+    ["condenser_step", "cocondenser_step", "finetuning_step", "encoding", "searching", "nothing_to_do"],
 )
 def test_a_measurement_gives_its_rows_at_a_tiny_size(
     bench: SimpleNamespace, tiny_inputs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

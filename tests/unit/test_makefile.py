@@ -169,7 +169,6 @@ TEXT = "a;touch${IFS}b;$(shell touch c)`touch d`'\"$$x#"
         ("serve PORT={}", "<--serve><--port><{}>"),
         ("bench THREADS={} CLOCK={}", "<--threads><{}><--clock><{}><--device><cpu>"),
         ("bench LONG={} CORES={}", "<--threads><{}><--clock><wall><--device><auto><--long>"),
-        ("parity AUTHORS={}", "<--authors><{}>"),
     ],
 )
 def test_a_text_of_the_user_is_run_by_neither_make_nor_the_shell(

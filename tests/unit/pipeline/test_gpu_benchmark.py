@@ -33,12 +33,11 @@ def test_one_command_measures_all_that_the_plan_states_of_gpus(tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     with (tmp_path / "gpu.tsv").open() as file:
         lines = list(csv.DictReader(file, delimiter="\t"))
-    kinds = ["condenser", "cocondenser", "train", "encode", "sentence-transformers", "search", "search"]
-    assert [line["what"] for line in lines] == [*kinds, "search, FAISS"]
+    kinds = ["condenser", "cocondenser", "train", "encode", "search"]
+    assert [line["what"] for line in lines] == kinds
     for line in lines:
         assert float(line["seconds"]) > 0 and float(line["items_per_s"]) > 0
         assert line["what"].startswith("search") or float(line["tokens_per_s"]) > 0
-    assert "100.000000% of the hits the same" in lines[-1]["note"]
 
     printed = done.stdout.split("lines for seconds.tsv:")[1].strip().splitlines()
     known = (ROOT / "condenser" / "pipeline" / "rates" / "seconds.tsv").read_text()
