@@ -50,8 +50,8 @@ COLUMNS = (
 )  # fmt: skip
 MINING = 502_939, 8_841_823  # MS MARCO's train queries and passages
 
-# Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; queries, passages and
-# depth of searches.
+# Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; queries,
+# passages and depth of searches.
 LARGE: dict[str, Any] = {
     "chunks": [64, 128, 256],
     "updates": {"condenser": 12, "cocondenser": 7, "train": 22, "encode": 6},
@@ -180,7 +180,7 @@ class Bench:
                 what="search", setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
                 seconds=seconds, items_per_s=num_queries / seconds, tflops=1e-12 * flops,
                 share_of_peak=flops / self.fp32_peak, memory_gb=peak_bytes(self.place) / 1e9,
-                note=f"MS MARCO's train queries at this rate: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s",
+                note=f"MS MARCO's train queries: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s",
             )  # fmt: skip
 
     def note_job(self, job: str, rates: dict[str, float], *, num_layers: int, layer_weights: int) -> None:

@@ -44,7 +44,8 @@ def lines_of_steps(
 ) -> list[dict[str, Any]]:
     """Time `count` of our steps and of the loop's, after one full step of each that does not count.
 
-    Each has the chunk size at which a step of it is fastest. The goal is for the ratio. The limit is our matrix products at the peak rate of one large product.
+    Each has the chunk size at which a step of it is fastest. The goal is for the ratio. The limit is our
+    matrix products at the peak rate of one large product.
 
     Raises:
         AssertionError: the loop does not compute our losses, vectors and gradients.

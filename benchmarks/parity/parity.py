@@ -4,8 +4,8 @@
     .venv-parity/bin/python benchmarks/parity/parity.py --authors ../authors --freeze <file>
 
 Prints a line for each check and kind of result: the largest difference, absolute and relative to the largest
-number on their side, and whether it is allowed (pairs.py). Status 1 if one is not. --freeze also writes some of
-their numbers to a file: tests/reference/authors.safetensors, with which a test compares on every change.
+number on their side, and whether it is allowed (pairs.py). Status 1 if one is not. --freeze also writes some
+of their numbers to a file: tests/reference/authors.safetensors, with which a test compares on every change.
 
 It runs in an environment of its own, in which the authors' code runs too: requirements.txt.
 """
@@ -63,7 +63,7 @@ def check_clones(authors: str) -> Path:
 def gaps(
     ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor], allowed: float
 ) -> Iterator[tuple[str, float, float, bool]]:
-    """By the first part of results' names: the largest difference, the same relative, and whether it is allowed.
+    """By the first part of results' names: the largest difference, relative too, and whether it is allowed.
 
     Raises:
         ValueError: the two sides have other names.
