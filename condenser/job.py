@@ -204,7 +204,7 @@ def read_job(file: Path) -> Job:
     """
     try:
         return Job(json.loads(file.read_bytes()))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(
             f"{file}: expected a job as JSON, with rule, input and output, got {error!r}. "
             "condenser/job.py shows one."

@@ -76,6 +76,8 @@ def test_a_file_that_is_no_job_is_one_line(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(ValueError, match=r"job\.json: expected a job as JSON, with rule, input and output"):
         read_job(file)
+    with pytest.raises(ValueError, match=r"gone\.json: expected a job as JSON"):
+        read_job(tmp_path / "gone.json")
 
 
 def test_the_same_job_has_the_same_file(tmp_path: Path) -> None:
