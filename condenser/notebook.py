@@ -94,7 +94,8 @@ def encode(
 
     Args:
         folder: of the model, such as `search.models["backbone-zeroshot"]`, or any encoder of Hugging Face.
-        texts: each a text, or its title and its text.
+        texts: each a text, or its title and its text. Before one without a title stands no separator
+            (`encode.separator: titled`, the default).
         role: whether they are queries or passages; a model may have two encoders, or a prompt for each.
         max_tokens: that a text is cut to, special ones included; else the most that the model reads. How
             many texts are cut is logged. Tables cut to the recipe's `lengths`.

@@ -20,7 +20,7 @@ from typing import Any
 import datasets
 from tiny import HEAD, PASSAGE_LENGTH, QUERY_LENGTH
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel, BertTokenizer, BertTokenizerFast, TrainingArguments
+from transformers import BertConfig, BertModel, BertTokenizer, TrainingArguments
 
 PASSAGES_PER_QUERY = 3
 
@@ -48,14 +48,6 @@ class Authors:
         if path not in sys.path:
             sys.path.insert(0, path)
         return importlib.import_module(name)
-
-    def function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
-        """One function of a script that cannot be imported, because it runs at once."""
-        tree = ast.parse((self.clones / file).read_text())
-        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-        scope = {"random": random, **names}
-        exec(compile(ast.Module(found, []), file, "exec"), scope)
-        return scope[name]  # type: ignore[no-any-return]
 
     def load(self, model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:
         """The model with our weights, in float64."""
@@ -85,68 +77,58 @@ class Authors:
         return arguments
 
 
-class Framework:
-    """One of both clones, whose modules and classes have other names."""
+class Dense:
+    """luyug/Dense, which fine-tunes and encodes."""
 
-    def __init__(self, authors: Authors, name: str) -> None:
-        self.authors, self.name, self._is_dense = authors, name, name == "dense"
+    def __init__(self, authors: Authors) -> None:
+        self.authors = authors
         self.data_args = SimpleNamespace(
             q_max_len=QUERY_LENGTH, p_max_len=PASSAGE_LENGTH, train_n_passages=PASSAGES_PER_QUERY,
             positive_passage_no_shuffle=False, negative_passage_no_shuffle=False,
         )  # fmt: skip
-        # Dense encodes lists of ids, which only the tokenizers in Python can
-        kind = BertTokenizer if self._is_dense else BertTokenizerFast
-        self.tokenizer = kind(
+        # it encodes lists of ids, which only the tokenizers in Python can
+        self.tokenizer = BertTokenizer(
             str(authors.model / "vocab.txt"), tokenizer_file=str(authors.model / "tokenizer.json")
         )
 
     def module(self, name: str) -> types.ModuleType:
-        return self.authors.module(f"{self.name}.{name}", "Dense/src" if self._is_dense else "tevatron/src")
-
-    def named(self, module: str, *names: str) -> Any:
-        """The class that has one of these names."""
-        found = self.module(module)
-        return next(getattr(found, name) for name in names if hasattr(found, name))
+        return self.authors.module(f"dense.{name}", "Dense/src")
 
     def processor(self, kind: str, **settings: Any) -> Any:
-        module = "processor.processors" if self._is_dense else "preprocessor.preprocessor_tsv"
-        names = f"Simple{kind}Processor", f"Simple{kind}PreProcessor"
-        return self.named(module, *names)(tokenizer=self.tokenizer, **settings)
+        module = self.module("processor.processors")
+        return getattr(module, f"Simple{kind}Processor")(tokenizer=self.tokenizer, **settings)
 
     def script_function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
-        """A function of a script that makes examples of MS MARCO."""
-        dense, tevatron = "Dense/examples/msmarco-passage-ranking", "tevatron/examples/coCondenser-marco"
-        folder = dense if self._is_dense else tevatron
-        return self.authors.function(f"{folder}/{file}", name, **names)
+        """One function of a script of MS MARCO that cannot be imported, because it runs at once."""
+        path = self.authors.clones / "Dense" / "examples" / "msmarco-passage-ranking" / file
+        tree = ast.parse(path.read_text())
+        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+        scope = {"random": random, **names}
+        exec(compile(ast.Module(found, []), file, "exec"), scope)
+        return scope[name]  # type: ignore[no-any-return]
 
     def model(self, num_queries: int) -> Any:
         config = BertConfig.from_pretrained(self.authors.model, attn_implementation="eager")
         encoder = self.authors.load(BertModel(config), self.authors.encoder_weights)
-        if not self._is_dense:
-            return self.module("modeling.dense").DenseModel(encoder, encoder).train()
         train_args = SimpleNamespace(negatives_x_device=False, per_device_train_batch_size=num_queries)
         arguments = {"data_args": self.data_args, "train_args": train_args}
         return self.module("modeling").DenseModel(encoder, encoder, **arguments).train()
 
-    def training_arguments(self, **changes: Any) -> Any:
-        kind = self.named("arguments", "DenseTrainingArguments", "TevatronTrainingArguments")
-        return self.authors.training_arguments(kind, **changes)
-
-    def train_set(self, passages: Any, queries: Any, positives: Any, negatives: Any, *trainer: Any) -> Any:
-        """Their training set from a collection and queries, by their preprocessor."""
-        folder = self.authors.work / self.name
-        folder.mkdir(exist_ok=True)
+    def train_set(self, passages: Any, queries: Any, positives: Any, negatives: Any, trainer: Any) -> Any:
+        """Its training set from a collection and queries, by its preprocessor."""
+        folder = self.authors.work / "dense"
+        folder.mkdir()
         lines = [f"{q}\t{text}\n" for q, text in enumerate(queries)]
         for name, rows in (("corpus", lines_of(passages)), ("queries", lines)):
             (folder / f"{name}.tsv").write_text("".join(rows))
         files = {"query_file": str(folder / "queries.tsv"), "collection_file": str(folder / "corpus.tsv")}
         process, asked = self.processor("Train", **files).process_one, zip(positives, negatives, strict=True)
         rows = [json.loads(process((str(q), *of_query))) for q, of_query in enumerate(asked)]
-        kind = self.module("data").TrainDataset
-        return kind(self.data_args, datasets.Dataset.from_list(rows), self.tokenizer, *trainer)
+        dataset = datasets.Dataset.from_list(rows)
+        return self.module("data").TrainDataset(self.data_args, dataset, self.tokenizer, trainer)
 
     def encoded(self, passages: Any) -> Any:
-        """Passages as their preprocessor and their encoding set give them."""
+        """Passages as its preprocessor and its encoding set give them."""
         process, data = self.processor("Collection").process_line, self.module("data")
         rows = datasets.Dataset.from_list([json.loads(process(line)) for line in lines_of(passages)])
         dataset = data.EncodeDataset(rows, self.tokenizer, max_len=PASSAGE_LENGTH)

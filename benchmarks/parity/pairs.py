@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 import torch
 import transformers
-from authors import PASSAGES_PER_QUERY, Authors, Framework
+from authors import PASSAGES_PER_QUERY, Authors, Dense
 from tiny import (
     ALONE,
     COMMON,
@@ -42,8 +42,6 @@ from torch.multiprocessing.spawn import spawn
 from torch.utils.data import SequentialSampler
 from transformers import BertTokenizer
 
-import jobs  # isort: skip  (tiny.py puts the folder of benchmarks on the path)
-
 from condenser.data import batches, records
 from condenser.data.blocks import pack_blocks
 from condenser.data.masking import mask_tokens
@@ -52,7 +50,6 @@ from condenser.data.randomness import uniforms
 from condenser.data.records import Passage
 from condenser.data.tokens import TokenShards
 from condenser.loss.contrastive import in_batch_loss
-from condenser.model.devices import set_up
 from condenser.settings import Optimiser, partly
 from condenser.train import loop
 from condenser.train.gradient_cache import batch_backward
@@ -61,21 +58,19 @@ from condenser.train.pretrain import _backward
 
 Batch = dict[str, Tensor]
 Results = dict[str, Any]
-FRAMEWORKS = "dense", "tevatron"
 NUM_STEPS = 10  # of the optimiser
 NUM_EPOCHS, DEPTH, SAMPLE, NUM_ASKED, NUM_LISTED = 7, 50, 30, 12, 200  # of negatives; queries, passages
 
 
 class Pair(NamedTuple):
-    """Our results of a check, and a function for theirs: of luyug/Condenser, or of each framework.
+    """Our results of a check, and a function for theirs.
 
     `allowed` is the largest difference of floats, relative to the largest of theirs; whole numbers are equal.
     """
 
     name: str
     ours: Results
-    theirs: Callable[[Any], Results]
-    frameworks: Sequence[str] = ()
+    theirs: Callable[[Authors], Results]
     allowed: float = 1e-12
 
 
@@ -299,7 +294,7 @@ def blocks(tiny: Tiny) -> Iterator[Pair]:
     yield Pair("blocks", ours, theirs)
 
 
-# ---- fine-tuning and encoding: luyug/Dense and texttron/tevatron ---------------------------------
+# ---- fine-tuning and encoding: luyug/Dense ------------------------------------------------------
 
 
 def finetuning(tiny: Tiny) -> Iterator[Pair]:
@@ -345,35 +340,37 @@ def finetuning(tiny: Tiny) -> Iterator[Pair]:
         def shuffle(self, values: list[Any]) -> None:
             values[:] = [values[index] for index in self.order]
 
-    def theirs(framework: Framework) -> Results:
+    def theirs(authors: Authors) -> Results:
+        dense = Dense(authors)
         trainer = SimpleNamespace(args=SimpleNamespace(seed=SEED), state=SimpleNamespace(epoch=0))
-        dataset = framework.train_set(titled(tiny.passages), texts, positives, negatives, trainer)
-        data, found = framework.module("data"), []
-        collate = data.QPCollator(framework.tokenizer, max_q_len=QUERY_LENGTH, max_p_len=PASSAGE_LENGTH)
+        dataset = dense.train_set(titled(tiny.passages), texts, positives, negatives, trainer)
+        data, found = dense.module("data"), []
+        collate = data.QPCollator(dense.tokenizer, max_q_len=QUERY_LENGTH, max_p_len=PASSAGE_LENGTH)
         with mock.patch.object(data, "random", SimpleNamespace(Random=Shuffler, choices=random.choices)):
             for trainer.state.epoch in range(NUM_EPOCHS):
                 found.append(collate([dataset[item] for item in range(len(dataset))]))
         passage_ids = torch.stack([passages["input_ids"] for _, passages in found])
         results = {"query ids": found[0][0]["input_ids"], "passage ids": passage_ids}
 
-        model, (queries, passages) = framework.model(len(dataset)), found[1]
+        model, (queries, passages) = dense.model(len(dataset)), found[1]
         loss = model(query=queries, passage=passages).loss
         loss.backward()
         results |= {"plain: loss": loss, **take_gradients(model.lm_q.named_parameters(), "plain: grad/")}
 
-        framework.authors.module("grad_cache.grad_cache", "GradCache/src")
+        authors.module("grad_cache.grad_cache", "GradCache/src")
 
-        class Trainer(framework.module("trainer").GCTrainer):
+        class Trainer(dense.module("trainer").GCTrainer):
             scaler = None  # an attribute of 4.2.0's Trainer
 
-        arguments = framework.training_arguments(gc_q_chunk_size=3, gc_p_chunk_size=7)
+        kind = dense.module("arguments").DenseTrainingArguments
+        arguments = authors.training_arguments(kind, gc_q_chunk_size=3, gc_p_chunk_size=7)
         cached = Trainer(model=model, args=arguments)
         cached.args.local_rank = -1
         loss = cached.training_step(model, (dict(queries), dict(passages)))
         gradients = take_gradients(model.lm_q.named_parameters(), "cache: grad/")
         return results | {"cache: loss": loss, **gradients}
 
-    yield Pair("finetuning", ours, theirs, FRAMEWORKS)
+    yield Pair("finetuning", ours, theirs)
 
 
 def titled(passages: Sequence[Passage]) -> list[tuple[str, str]]:
@@ -381,31 +378,23 @@ def titled(passages: Sequence[Passage]) -> list[tuple[str, str]]:
 
 
 def encodings(tiny: Tiny) -> Iterator[Pair]:
-    """Vectors of passages, some with a title: in float64, and by `encode_texts`."""
+    """Vectors of passages, some with a title."""
     model = tiny.retriever().encoders["passages"].eval()
     passages = tiny.group("always", tiny.passages, PASSAGE_LENGTH, True)
     vectors = torch.empty(len(tiny.passages), model.dim, dtype=torch.float64)
     with torch.no_grad():
         for chunk in passages.chunks(np.arange(len(vectors)), step=0, numbers=range)[0]:
             vectors[chunk.rows] = model(chunk.inputs.rows)
-    model.float().save(tiny.work / "encoder", tiny.backbone)
-    single = jobs.encode(
-        tiny.work / "encoder", tiny.work / "tokens" / "always",
-        set_up(device="cpu", precision="fp32", threads=1),
-        max_tokens=PASSAGE_LENGTH, batch_tokens=512, block_rows=32,
-    )  # fmt: skip
 
-    def theirs(framework: Framework, *, in_single: bool) -> Results:
-        batch, model = framework.encoded(titled(tiny.passages)), framework.model(1).eval()
+    def theirs(authors: Authors) -> Results:
+        dense = Dense(authors)
         with torch.no_grad():
-            return {"vectors": (model.float() if in_single else model)(passage=batch).p_reps}
+            return {"vectors": dense.model(1).eval()(passage=dense.encoded(titled(tiny.passages))).p_reps}
 
-    yield Pair("encodings", {"vectors": vectors}, partial(theirs, in_single=False), FRAMEWORKS)
-    theirs_in_float32 = partial(theirs, in_single=True)
-    yield Pair("encodings in float32", {"vectors": single}, theirs_in_float32, FRAMEWORKS, allowed=1e-5)
+    yield Pair("encodings", {"vectors": vectors}, theirs)
 
 
-# ---- negatives: luyug/Dense and texttron/tevatron ------------------------------------------------
+# ---- negatives: luyug/Dense ----------------------------------------------------------------------
 
 
 def listed(doc_ids: Mapping[str, Iterable[str]]) -> np.ndarray:
@@ -443,11 +432,11 @@ def negatives(tiny: Tiny) -> Iterator[Pair]:
         examples = records.read_examples(folder / "examples.jsonl")
         return listed({example.query_id: example.negative_doc_ids for example in examples})
 
-    def theirs(framework: Framework) -> Results:
+    def theirs(authors: Authors) -> Results:
         """Their candidates: the shuffle before the sample leaves the set of them as it is."""
-        load_ranking = framework.script_function("build_train_hn.py", "load_ranking")
+        load_ranking = Dense(authors).script_function("build_train_hn.py", "load_ranking")
         hits = ((q, doc_id, rank) for q, doc_ids in ranked.items() for rank, doc_id in enumerate(doc_ids))
-        file = tiny.work / f"{framework.name}.ranking.txt"
+        file = tiny.work / "ranking.txt"
         file.write_text("".join(f"{q}\t{doc_id}\t{100 - rank}\n" for q, doc_id, rank in hits))
         every, sampled = (
             listed({query: ids for query, _, ids in load_ranking(file, judged, sample, DEPTH)})
@@ -456,7 +445,7 @@ def negatives(tiny: Tiny) -> Iterator[Pair]:
         return {"candidates": every, "number sampled": sampled.sum(axis=1)}
 
     found = {"candidates": ours(DEPTH), "number sampled": ours(SAMPLE).sum(axis=1)}
-    yield Pair("mining", found, theirs, FRAMEWORKS)
+    yield Pair("mining", found, theirs)
 
 
 # ---- the optimiser -------------------------------------------------------------------------------

@@ -21,7 +21,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -35,7 +34,6 @@ CLONES = {
     "Condenser": ("modeling.py", "luyug/Condenser"),
     "GradCache": ("src/grad_cache/grad_cache.py", "luyug/GradCache"),
     "Dense": ("src/dense/modeling.py", "luyug/Dense"),
-    "tevatron": ("src/tevatron/modeling/dense.py", "texttron/tevatron at tevatron-v1"),
 }
 
 
@@ -55,7 +53,7 @@ def check_clones(authors: str) -> Path:
         if not Path(authors, name, file).is_file():
             raise ValueError(
                 f"{Path(authors, name)}: expected a clone of {source}, got no {file}. "
-                f"Clone https://github.com/{source.split()[0]} there."
+                f"Clone https://github.com/{source} there."
             )
     return Path(authors).resolve()
 
@@ -93,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parser.parse_args(argv)
     clones = check_clones(args.authors)
     import transformers
-    from authors import Authors, Framework
+    from authors import Authors
     from frozen import freeze
     from pairs import CHECKS
     from tiny import as_tensors, named_as_theirs, prepare
@@ -113,15 +111,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     frozen: dict[str, dict[str, Tensor]] = {}
     lines, failed = ["| check | results | difference | relative | allowed |", "|---|---|---|---|---|"], []
     for pair in (pair for check in CHECKS for pair in check(tiny)):
-        sides: dict[str, Any] = {name: Framework(authors, name) for name in pair.frameworks}
-        for clone, side in (sides or {"Condenser": authors}).items():
-            theirs = as_tensors(pair.theirs(side))
-            frozen.setdefault(pair.name, theirs)  # of both frameworks, Dense
-            for kind, *numbers, fits in gaps(as_tensors(pair.ours), theirs, pair.allowed):
-                said = [f"{number:.1e}" if number else "0" for number in numbers]
-                cells = [f"{pair.name}, {clone}", kind, *said, "yes" if fits else "NO"]
-                lines.append(f"| {' | '.join(cells)} |")
-                failed += [f"{pair.name} ({clone}): {kind}"] * (not fits)
+        frozen[pair.name] = as_tensors(pair.theirs(authors))
+        for kind, *numbers, fits in gaps(as_tensors(pair.ours), frozen[pair.name], pair.allowed):
+            cells = [f"{number:.1e}" if number else "0" for number in numbers]
+            lines.append(f"| {' | '.join([pair.name, kind, *cells, 'yes' if fits else 'NO'])} |")
+            failed += [f"{pair.name}: {kind}"] * (not fits)
     print(", ".join(map(" ".join, versions.items())), "", *lines, sep="\n")
     count = len(lines) - 2
     print(f"\n{count - len(failed)} of {count} equal" + "".join(f"; not {one}" for one in failed))

@@ -56,7 +56,7 @@ def _kill_after_a_step_beyond(step: int, work_folder: Path, child: BaseProcess) 
         pytest.param("condenser", 1, marks=pytest.mark.ci),
         pytest.param("cocondenser", 3, marks=pytest.mark.ci),
         pytest.param("retriever", 5, marks=pytest.mark.ci),
-        ("untied", 5),
+        pytest.param("untied", 5, marks=pytest.mark.ci),
         pytest.param("late", 5, marks=pytest.mark.ci),
         pytest.param("distilled", 5, marks=pytest.mark.ci),
         pytest.param("crossencoder", 5, marks=pytest.mark.ci),

@@ -39,6 +39,7 @@ def words(line: str, folder: Path) -> list[str]:
     return said.stdout.split("\0")[:-1]
 
 
+@pytest.mark.ci
 def test_every_line_is_a_program_and_a_job_that_it_can_read(root: Path, lines: list[str]) -> None:
     seen = set()
     for line in lines:
@@ -65,6 +66,7 @@ def makes(line: str, name: str, folder: Path) -> bool:
     return f"results/tiny/{name}" in job.get("output", {}).values()
 
 
+@pytest.mark.ci
 def test_a_pasted_line_makes_the_same_result(
     golden: Path, copy_of_golden: Callable[[], Path], lines: list[str]
 ) -> None:

@@ -77,6 +77,7 @@ OTHER_DATASETS = {  # besides msmarco, what has a target of this name
 }
 
 
+@pytest.mark.ci
 def test_every_target_of_the_papers_is_planned_offline_at_their_scale(
     root: Path, folder: Path, load: Load
 ) -> None:

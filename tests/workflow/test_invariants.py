@@ -24,7 +24,7 @@ OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # of the studies: these need a user
 FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("docs/studies/*/*.yaml"))]
 FILES = [file for file in FILES if "studies" not in file.parts or file.name not in OF_PAIRS]
 NAMES = ["config", "every_kind", *(str(file.relative_to(ROOT)) for file in FILES)]
-QUICK = {"config", "every_kind", "configs/paper.yaml"}
+QUICK = {"config", "every_kind"}
 for_each = pytest.mark.parametrize(
     "overlay", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.ci) for name in NAMES]
 )

@@ -91,6 +91,7 @@ def test_elsewhere_the_error_comes_last_and_once(folder: Path) -> None:
     assert done.stderr.count("error: ") == 1
 
 
+@pytest.mark.ci
 def test_elsewhere_there_is_a_line_for_each_start_and_end(folder: Path) -> None:
     done = run(folder, [*command(), "slow.txt", "results/tiny/subsets/n3-seed1.txt"])
     assert done.returncode == 0, done.stderr

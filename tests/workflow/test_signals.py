@@ -65,6 +65,7 @@ def interrupts(moment: str, *, gap_s: float, number: int) -> Callable[[str, int]
     return interrupt
 
 
+@pytest.mark.ci
 def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes(
     root: Path, tmp_path: Path
 ) -> None:

@@ -214,6 +214,7 @@ def family(pid: int) -> set[int]:
     return {pid}.union(*map(family, children))
 
 
+@pytest.mark.ci
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_nobody_reaches_the_processes_of_a_launch_from_another_machine(train: Train, tmp_path: Path) -> None:
     """A store that listens would read whatever it is sent, pickles too."""
