@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 from collections import Counter
@@ -23,16 +22,18 @@ from condenser.variants import CROSSFIT
 OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # of the studies: these need a user's sentences
 FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("docs/studies/*/*.yaml"))]
 FILES = [file for file in FILES if "studies" not in file.parts or file.name not in OF_PAIRS]
-NAMES = ["config", "every_kind", *(str(file.relative_to(ROOT)) for file in FILES)]
-QUICK = {"config", "every_kind"}
-for_each = pytest.mark.parametrize(
-    "overlay", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.ci) for name in NAMES]
-)
+QUICK = ["config", "every_kind"]
+OVERLAYS = [
+    *QUICK,
+    *(
+        pytest.param(file, id=str(file.relative_to(ROOT)), marks=mark)
+        for file in FILES
+        # of the studies, whose questions are answered, weekly; the rules are the same
+        for mark in [pytest.mark.weekly if "studies" in file.parts else pytest.mark.ci]
+    ),
+]
 TRAININGS = {"train", "train_sentences", "term_weights"}
 NAMED_RUNS = {"fusion": "of", "fusion_weights": "of", "late": "candidates", "rerank": "candidates"}
-
-
-JobsOf = Callable[[str], "Jobs"]
 
 
 class Jobs:
@@ -113,8 +114,8 @@ def _documented(file: Path) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def jobs_of(root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> JobsOf:
-    """The jobs of one overlay, in a folder beside those of a user's own that overlays name."""
+def folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder beside those of a user's own that overlays name."""
     folder = tmp_path_factory.mktemp("mine") / "checkout"
     (folder / "tests").mkdir(parents=True)
     shutil.copy(root / "config.yaml", folder)
@@ -123,21 +124,20 @@ def jobs_of(root: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest
     (folder.parent / "my").mkdir()
     for name in ("squad", "medquad", "texts", "collection", "sympy", "sentences", "sections"):
         (folder.parent / "my" / name).symlink_to(tiny)
-
-    @functools.cache
-    def jobs(name: str) -> Jobs:
-        if name == "every_kind":
-            return Jobs(request.getfixturevalue("load_every_kind")(), *every_kind.TARGETS)
-        overlay = {} if name == "config" else _documented(root / name)
-        return Jobs(Graph(root, folder, merged({"shards": 2}, overlay)))
-
-    return jobs
+    return folder
 
 
-@for_each
-def test_no_training_reads_an_evaluation_split(jobs_of: JobsOf, overlay: str) -> None:
+@pytest.fixture(scope="module", params=OVERLAYS)  # so all tests of one overlay follow each other
+def jobs(root: Path, folder: Path, request: pytest.FixtureRequest) -> Jobs:
+    """The jobs of one overlay."""
+    if request.param == "every_kind":
+        return Jobs(request.getfixturevalue("load_every_kind")(), *every_kind.TARGETS)
+    overlay = {} if request.param == "config" else _documented(request.param)
+    return Jobs(Graph(root, folder, merged({"shards": 2}, overlay)))
+
+
+def test_no_training_reads_an_evaluation_split(jobs: Jobs) -> None:
     """But how long texts are, and of queries without judgements, which are among the judged ones."""
-    jobs = jobs_of(overlay)
     trained = {*jobs.of(*TRAININGS, "pretrain", "fusion_weights", "best_of")}
     behind = trained | jobs.behind(*trained, not_by="lengths")
     checked = 0
@@ -155,9 +155,7 @@ def test_no_training_reads_an_evaluation_split(jobs_of: JobsOf, overlay: str) ->
     assert checked > 5 or not trained
 
 
-@for_each
-def test_what_is_judged_on_held_out_queries_was_not_trained_on_them(jobs_of: JobsOf, overlay: str) -> None:
-    jobs = jobs_of(overlay)
+def test_what_is_judged_on_held_out_queries_was_not_trained_on_them(jobs: Jobs) -> None:
     for name in jobs.of("fusion_weights", "examples", "pseudo_labels", *TRAININGS):
         held_out = [file for file in jobs.inputs[name] if "/held_out/" in file]
         ranked = [jobs.graph.owner(file) for file in jobs.inputs[name] if file.endswith(".held_out.trec")]
@@ -175,11 +173,7 @@ def test_what_is_judged_on_held_out_queries_was_not_trained_on_them(jobs_of: Job
             assert set(held_out) <= set(jobs.inputs[other]), f"{other} is behind {name}"
 
 
-@for_each
-def test_a_ranking_of_others_hits_reads_the_runs_that_its_entry_names_and_nothing_else(
-    jobs_of: JobsOf, overlay: str
-) -> None:
-    jobs = jobs_of(overlay)
+def test_a_ranking_of_others_hits_reads_the_runs_that_its_entry_names_and_nothing_else(jobs: Jobs) -> None:
     for name in jobs.of("fusion", "fusion_weights", "late", "rerank"):
         named = jobs.system(name)[NAMED_RUNS[jobs.rule[name]]]
         runs = [file.split("/")[3] for file in jobs.inputs[name] if file.endswith(".trec")]
@@ -197,11 +191,7 @@ def test_a_ranking_of_others_hits_reads_the_runs_that_its_entry_names_and_nothin
             ), name
 
 
-@for_each
-def test_a_training_reads_the_examples_of_the_systems_that_its_entry_names(
-    jobs_of: JobsOf, overlay: str
-) -> None:
-    jobs = jobs_of(overlay)
+def test_a_training_reads_the_examples_of_the_systems_that_its_entry_names(jobs: Jobs) -> None:
     for name in jobs.of("train"):
         entry = jobs.system(name)
         named = [f"{system}/{jobs.names_of[name]['variant']}/examples" for system in entry["negatives"]]
@@ -217,9 +207,7 @@ def test_a_training_reads_the_examples_of_the_systems_that_its_entry_names(
         )
 
 
-@for_each
-def test_an_encoder_that_is_not_trained_has_no_train_query_behind_it(jobs_of: JobsOf, overlay: str) -> None:
-    jobs = jobs_of(overlay)
+def test_an_encoder_that_is_not_trained_has_no_train_query_behind_it(jobs: Jobs) -> None:
     models = jobs.graph.config["models"]
     for name in jobs.of("encode", "similarities"):
         entry, of_systems = jobs.system(name), {"system", "best_of"}
@@ -234,9 +222,7 @@ def test_an_encoder_that_is_not_trained_has_no_train_query_behind_it(jobs_of: Jo
         assert not [other for other in behind if jobs.reads_train_queries(other)], name
 
 
-@for_each
-def test_a_file_has_one_maker_and_lies_in_no_folder_of_anothers(jobs_of: JobsOf, overlay: str) -> None:
-    jobs = jobs_of(overlay)
+def test_a_file_has_one_maker_and_lies_in_no_folder_of_anothers(jobs: Jobs) -> None:
     makers = {file: name for name in jobs.names for file in jobs.outputs[name]}
     assert len(makers) == sum(map(len, jobs.outputs.values()))
     for file, name in makers.items():
@@ -246,24 +232,20 @@ def test_a_file_has_one_maker_and_lies_in_no_folder_of_anothers(jobs_of: JobsOf,
         assert {makers[folder] for folder in above} <= {name}, file
 
 
-@for_each
-def test_a_manifest_lies_beside_its_result_under_the_results_name(jobs_of: JobsOf, overlay: str) -> None:
-    jobs = jobs_of(overlay)
+def test_a_manifest_lies_beside_its_result_under_the_results_name(jobs: Jobs) -> None:
     for name in jobs.names:
         *outputs, manifest = jobs.outputs[name]
         place = manifest.removesuffix(".manifest.json")
         assert place != manifest and all(output.startswith(place) for output in outputs), name
 
 
-@for_each
-def test_no_job_of_a_variant_reads_what_another_variant_made(jobs_of: JobsOf, overlay: str) -> None:
+def test_no_job_of_a_variant_reads_what_another_variant_made(jobs: Jobs) -> None:
     """Of another seed or train size; a system without train sizes is made of all its queries.
 
     Jobs that choose read the rankings of a twin without the held-out queries; a twin reads nothing trained on
     all queries.
     """
     choose = ("fusion_weights", "examples", "pseudo_labels")
-    jobs = jobs_of(overlay)
     for name in jobs.names:
         names = jobs.names_of[name]
         own = (
@@ -283,9 +265,7 @@ def test_no_job_of_a_variant_reads_what_another_variant_made(jobs_of: JobsOf, ov
                 assert own.endswith(seed[1]), f"{name} reads {other}"
 
 
-@for_each
-def test_the_tests_of_a_table_read_the_metrics_of_its_rows(jobs_of: JobsOf, overlay: str) -> None:
-    jobs = jobs_of(overlay)
+def test_the_tests_of_a_table_read_the_metrics_of_its_rows(jobs: Jobs) -> None:
     for name in jobs.of("compare"):
         table = "table " + name.partition(" ")[2]
         metrics = [
