@@ -640,7 +640,9 @@ class System(Noun):
         """The model that it starts from, itself or through other systems; None where it has none."""
         system: System = self
         for _ in self.others.systems:  # so that a circle ends, before it is refused
-            system = system.start_system or system
+            if (below := system.start_system) is None:
+                break
+            system = below
         return self.others.models.get(system.start or "")
 
     @property
