@@ -43,16 +43,24 @@ def code_digests(
     """
     read = (remembered or Remembered(None)).of
     digest, imports = read(program, _read, by=Path(__file__))
-    digests, waiting = {program.name: digest}, [*modules, *imports]
+    digests, waiting, seen = {program.name: digest}, [*modules, *imports], {""}
     while waiting:
         module = waiting.pop()
-        waiting += filter(None, [module.rpartition(".")[0]])
-        base = root.joinpath(*module.split("."))
-        file = next(filter(Path.is_file, [base.with_suffix(".py"), base / "__init__.py"]), None)
-        if file is not None and module not in digests and module not in WITHOUT_EFFECT:
+        if module in seen:
+            continue
+        seen.add(module)
+        waiting.append(module.rpartition(".")[0])
+        if module not in WITHOUT_EFFECT and (file := _file_of(module, root)):
             digests[module], imports = read(file, _read, by=Path(__file__))
             waiting += imports
     return dict(sorted(digests.items()))
+
+
+@cache  # most programs reach the same modules
+def _file_of(module: str, root: Path) -> Path | None:
+    """The file of a module or a package; None of a name that is something in a module."""
+    base = root.joinpath(*module.split("."))
+    return next(filter(Path.is_file, [base.with_suffix(".py"), base / "__init__.py"]), None)
 
 
 def _read(file: Path) -> tuple[str, list[str]]:

@@ -28,6 +28,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def digests(checkout: Path, *modules: str) -> dict[str, str]:
     code.code_digests.cache_clear()
+    code._file_of.cache_clear()
     return code.code_digests(checkout / "workflow_scripts" / "tool.py", checkout, modules)
 
 
