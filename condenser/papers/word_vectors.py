@@ -52,11 +52,6 @@ def read_word_vectors(
     return vectors, num_left_out
 
 
-def word_vector_length(path: Path) -> int:
-    """The numbers of each word in a file, by its first line; 0 of an empty file."""
-    return next((len(cells) for _, cells in _lines(path)), 0)
-
-
 def _lines(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Words and cells; the first line may have the numbers of words and dimensions alone, as word2vec's."""
     with open_unpacked(path) as file:
