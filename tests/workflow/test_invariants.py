@@ -23,13 +23,12 @@ OF_PAIRS = {"recurrent.yaml", "small.yaml"}  # of the studies: these need a user
 FILES = [*sorted(ROOT.glob("configs/*.yaml")), *sorted(ROOT.glob("docs/studies/*/*.yaml"))]
 FILES = [file for file in FILES if "studies" not in file.parts or file.name not in OF_PAIRS]
 QUICK = ["config", "every_kind"]
+STUDIES = [file for file in FILES if "studies" in file.parts]  # their questions are answered, so: weekly
 OVERLAYS = [
     *QUICK,
     *(
-        pytest.param(file, id=str(file.relative_to(ROOT)), marks=mark)
+        pytest.param(file, id=file.name, marks=pytest.mark.weekly if file in STUDIES else pytest.mark.ci)
         for file in FILES
-        # of the studies, whose questions are answered, weekly; the rules are the same
-        for mark in [pytest.mark.weekly if "studies" in file.parts else pytest.mark.ci]
     ),
 ]
 TRAININGS = {"train", "train_sentences", "term_weights"}
@@ -125,6 +124,11 @@ def folder(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("squad", "medquad", "texts", "collection", "sympy", "sentences", "sections"):
         (folder.parent / "my" / name).symlink_to(tiny)
     return folder
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: f"{file.parent.name}/{file.name}")
+def test_an_overlay_of_a_study_is_valid(root: Path, folder: Path, file: Path) -> None:
+    assert Graph(root, folder, _documented(file)).default_targets()
 
 
 @pytest.fixture(scope="module", params=OVERLAYS)  # so all tests of one overlay follow each other
