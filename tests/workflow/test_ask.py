@@ -280,10 +280,10 @@ def test_snakemake_starts_only_where_what_can_be_asked_is_out_of_date(
 
     def asked(*arguments: str) -> tuple[bool, str]:
         """Whether Snakemake has started, and the answer."""
-        before = known.stat().st_ino if known.exists() else None
+        before = known.stat().st_mtime_ns if known.exists() else None
         done = make(root, folder, *search, *arguments)
         assert done.returncode == 0 and done.stderr == "", done.stderr
-        return known.stat().st_ino != before, done.stdout.splitlines()[0]
+        return known.stat().st_mtime_ns != before, done.stdout.splitlines()[0]
 
     tiny = "CONFIG=configs/tiny.yaml"
     assert asked(tiny)[0]
