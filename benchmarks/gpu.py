@@ -10,9 +10,8 @@ Settings are those of configs/paper.yaml: BERT-base with new weights, random tex
     encode                          blocks of passages, from their tokens to vectors on the processor
     search                          `setting` is queries x passages
 
-`seconds` are of an update, a block, or the whole; tokens are real ones, without padding; `tflops` counts the
-matrix products that the method needs; the peak is that of one large product in the same precision. Memory
-is the most that tensors used on the GPU; on a processor, that of the process until then.
+`seconds` are of an update, a block, or the whole; tokens are real ones, without padding. Memory is the most
+that tensors used on the GPU; on a processor, that of the process until then.
 
 Last come lines for condenser/pipeline/rates/seconds.tsv, each by the fastest setting.
 """
@@ -36,7 +35,7 @@ import measuring
 import numpy as np
 import steps
 import torch
-from measuring import peak_bytes, product_rate, write_tsv
+from measuring import peak_bytes, write_tsv
 
 from condenser.encoders import read_encoder_config
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
@@ -44,10 +43,7 @@ from condenser.retrieve.device_search import top_passages_on
 
 SEED = 42
 TRAINING_PASSES = 3  # a forward pass, and a backward pass of twice its products
-COLUMNS = (
-    "what", "setting", "precision", "seconds", "items_per_s", "tokens_per_s", "tflops", "share_of_peak",
-    "memory_gb", "note",
-)  # fmt: skip
+COLUMNS = ("what", "setting", "precision", "seconds", "items_per_s", "tokens_per_s", "memory_gb", "note")
 MINING = 502_939, 8_841_823  # MS MARCO's train queries and passages
 
 # Of the papers' scale: rows_per_chunk of the Condenser; updates of each training, or blocks; queries,
@@ -88,13 +84,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     place = choose_device("cpu" if given.tiny else "cuda")
     make_deterministic(threads=threads)
     precision = "fp32" if given.tiny else choose_precision("auto", place)
-    machine, peak, fp32_peak = "processor", 1e11, 1e11  # assumed: spares some seconds
-    if not given.tiny:
-        machine = torch.cuda.get_device_name(place).removeprefix("NVIDIA ")
-        peak, fp32_peak = (product_rate(place, name, time.perf_counter) for name in (precision, "fp32"))
-    rates = f"{peak / 1e9:,.0f} GFLOP/s in {precision}, {fp32_peak / 1e9:,.0f} in float32 without TF32"
-    print(f"{machine}: {rates}")
-    bench = Bench(place, precision, peak, fp32_peak, sizes, threads, given.output)
+    machine = "processor" if given.tiny else torch.cuda.get_device_name(place).removeprefix("NVIDIA ")
+    bench = Bench(place, precision, sizes, threads, given.output)
     with TemporaryDirectory(prefix="gpu-") as folder:
         bench.measure_jobs(Path(folder))
     bench.measure_search()
@@ -110,17 +101,10 @@ class Bench:
     """
 
     def __init__(
-        self,
-        place: torch.device,
-        precision: str,
-        peak: float,
-        fp32_peak: float,
-        sizes: dict[str, Any],
-        threads: int,
-        output: Path | None,
+        self, place: torch.device, precision: str, sizes: dict[str, Any], threads: int, output: Path | None
     ) -> None:
-        self.place, self.precision, self.peak, self.fp32_peak = place, precision, peak, fp32_peak
-        self.sizes, self.threads, self.output = sizes, threads, output
+        self.place, self.precision, self.sizes = place, precision, sizes
+        self.threads, self.output = threads, output
         self.seconds: dict[tuple[str, str], float] = {}
         self.rows: list[dict[str, Any]] = []
         print("\t".join(COLUMNS), flush=True)
@@ -152,7 +136,7 @@ class Bench:
             chosen = settings[job] | changes
             self.start_counting_memory()
             try:
-                rates = steps.measure(job, folder, chosen, machine, count=counts[job], peak=self.peak)
+                rates = steps.measure(job, folder, chosen, machine, count=counts[job])
             except steps.DoesNotFit as error:
                 rates = {"note": str(error)}
             else:
@@ -174,12 +158,10 @@ class Bench:
             work = partial(search, *texts, depth=depth, block_rows=sizes["block_rows"])
             seconds, _ = self.timed(work)
             pairs = num_queries * num_passages
-            flops = 2 * pairs * dim / seconds
             self.note("search", "pair", seconds / pairs * 384 / dim)
             self.add(
                 what="search", setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
-                seconds=seconds, items_per_s=num_queries / seconds, tflops=1e-12 * flops,
-                share_of_peak=flops / self.fp32_peak, memory_gb=peak_bytes(self.place) / 1e9,
+                seconds=seconds, items_per_s=num_queries / seconds, memory_gb=peak_bytes(self.place) / 1e9,
                 note=f"MS MARCO's train queries: {seconds * MINING[0] * MINING[1] / pairs:,.0f} s",
             )  # fmt: skip
 
@@ -189,12 +171,11 @@ class Bench:
         if job == "encode":
             self.note("*", "passed", of_token)
             return
-        # of the job that computes fastest: the others wait for the processor
-        self.note("*", "trained", 2e-6 * TRAINING_PASSES / rates["tflops"])
         if job == "train":  # a chunk of queries, and one of passages
             self.note("*", "launch", rates["seconds"] / (TRAINING_PASSES * num_layers * 2))
-        else:
+        else:  # with the heads, which other trainings lack: for them it is a bound
             self.note("pretrain", "trained", of_token)
+            self.note("*", "trained", of_token)
 
     def note(self, rule: str, unit: str, seconds: float) -> None:
         """Keep the seconds of a unit of work if they are the fewest."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import cProfile
-import math
 import multiprocessing
 import os
 import re
@@ -12,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -27,8 +24,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 
-COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "profile", "note")
-_MOST_NAMED = 6  # parts of a profile
+COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "goal", "reached", "note")
 
 
 @dataclass(frozen=True)
@@ -121,112 +117,6 @@ def best_size(step: Callable[[int], object], sizes: Sequence[int], *, clock: Cal
     return min(seconds, key=seconds.__getitem__)
 
 
-class Operators:
-    """Where the time between `start` and `stop` goes, by PyTorch's operators: each without those it calls."""
-
-    def __init__(self) -> None:
-        from torch.profiler import profile
-
-        self._profiler = profile()
-        self.said = ""
-
-    def start(self) -> None:
-        self._profiler.start()
-        self._began = time.perf_counter()
-
-    def stop(self) -> None:
-        """Note the longest in `said`."""
-        whole = time.perf_counter() - self._began
-        self._profiler.stop()
-        events = self._profiler.key_averages()
-        on_gpu = any(event.self_device_time_total for event in events)
-        seconds = {
-            event.key.removeprefix("aten::"): 1e-6
-            * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
-            for event in events
-        }
-        seconds["outside of operators"] = whole - sum(seconds.values())
-        self.said = shares(seconds, whole)
-
-
-class Flops:
-    """The operations between `start` and `stop`, as PyTorch counts them: of matrix products alone.
-
-    A product of [a, b] by [b, c] has 2 a b c. While they are counted, attention is computed by products.
-    """
-
-    def __init__(self) -> None:
-        self.counted = 0
-        self._context = ExitStack()
-
-    def start(self) -> None:
-        import torch
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.utils.flop_counter import FlopCounterMode
-
-        onednn = {torch.ops.mkldnn._linear_pointwise: _products_of_linear}  # which PyTorch does not count
-        self._context.enter_context(sdpa_kernel(SDPBackend.MATH))
-        self._counter = self._context.enter_context(FlopCounterMode(display=False, custom_mapping=onednn))
-
-    def stop(self) -> None:
-        self._context.close()
-        self.counted = self._counter.get_total_flops()
-
-
-def _products_of_linear(states: Sequence[int], weights: Sequence[int], *_: object, **__: object) -> int:
-    """Operations of a linear layer: states [row, dim] and weights [out, dim], by their shapes."""
-    return 2 * math.prod(states) * weights[0]
-
-
-def product_rate(device: torch.device, precision: str, clock: Callable[[], float]) -> float:
-    """Operations a second of a large matrix product: the peak, the best of repeated runs.
-
-    Args:
-        clock: seconds.
-    """
-    import torch
-
-    size = {"cpu": 1024, "cuda": 8192}[device.type]
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
-    times: list[float] = []
-    until = time.perf_counter() + 1.5  # long enough that a busy machine has a quiet moment
-    while len(times) < 3 or time.perf_counter() < until:
-        began = clock()
-        torch.mm(left, right)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        times.append(clock() - began)
-    return 2 * size**3 / min(times)
-
-
-def functions(work: Callable[[], object]) -> str:
-    """Where the time of `work` goes, by Python's functions: each without those it calls."""
-    profiler = cProfile.Profile()
-    began = time.perf_counter()
-    profiler.runcall(work)
-    whole, seconds = time.perf_counter() - began, dict[str, float]()
-    for entry in profiler.getstats():
-        name = re.sub(r"^<(?:built-in )?(?:method )?(.*?)(?: of .*)?>$", r"\1", _name_of(entry.code))
-        seconds[name] = seconds.get(name, 0.0) + entry.inlinetime
-    return shares(seconds, whole)
-
-
-def _name_of(code: Any) -> str:
-    return code if isinstance(code, str) else code.co_name
-
-
-def shares(seconds: Mapping[str, float], whole: float) -> str:
-    """The largest parts of `whole` in per cent, and what is left.
-
-    >>> shares({"a": 1.0, "b": 2.0}, 4.0)
-    'b 50 %, a 25 %, others 25 %'
-    """
-    largest = sorted(seconds.items(), key=lambda part: -part[1])[:_MOST_NAMED]
-    parts = [*largest, ("others", whole - sum(seconds for _, seconds in largest))]
-    return ", ".join(f"{name} {100 * part / whole:.0f} %" for name, part in parts)
-
-
 def line(
     what: str,
     unit: str,
@@ -237,8 +127,6 @@ def line(
     peer: float | None = None,
     least_ratio: float | None = None,
     most: float | None = None,
-    limit: float | None = None,
-    profile: str = "",
     note: str = "",
 ) -> dict[str, Any]:
     """A line of the table.
@@ -256,7 +144,7 @@ def line(
         goal, reached = f"{least_ratio:g}x", "yes" if ratio >= least_ratio else "no"
     elif most is not None:
         goal, reached = f"at most {most:g}", "yes" if ours <= most else "no"
-    cells = (what, unit, ours, against, peer, ratio, limit, goal, reached, profile, note)
+    cells = (what, unit, ours, against, peer, ratio, goal, reached, note)
     return dict(zip(COLUMNS, cells, strict=True))
 
 

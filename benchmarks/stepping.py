@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-from measuring import ROOT, Flops, Form, Operators, best_size, lines, load_config, product_rate, seconds_of
+from measuring import ROOT, Form, best_size, lines, load_config, seconds_of
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
 from steps import TEXTS, Update, as_read, run_updates, settings_of, write_random_texts
 
@@ -44,8 +44,7 @@ def lines_of_steps(
 ) -> list[dict[str, Any]]:
     """Time `count` of our steps and of the loop's, after one full step of each that does not count.
 
-    Each has the chunk size at which a step of it is fastest. The goal is for the ratio. The limit is our
-    matrix products at the peak rate of one large product.
+    Each has the chunk size at which a step of it is fastest. The goal is for the ratio.
 
     Raises:
         AssertionError: the loop does not compute our losses, vectors and gradients.
@@ -87,9 +86,7 @@ def lines_of_steps(
             else:
                 seconds.append(seconds_of(lambda: step(peer.rows_per_chunk), clock=form.clock))
 
-        profile, flops = Operators(), Flops()
-        updates = timed(best, count + 1, between=peer_steps, extras=[profile, flops])
-        peak = product_rate(place, precision, form.clock)
+        updates = timed(best, count + 1, between=peer_steps)
     tokens = median(update.tokens for update in updates)
     rate = {f"a careful loop, chunks of {peer.rows_per_chunk}": tokens / median(seconds)}
     count = settings["batch_size"] * (2 if job == "cocondenser" else 1)
@@ -98,8 +95,7 @@ def lines_of_steps(
         texts = f"{count} blocks of {tokens / count:.0f} tokens"
     return lines(
         what, "tokens/s", tokens / median(seconds_of_updates(updates)), rate,
-        goals=dict.fromkeys(rate, goal), limit=tokens * peak / flops.counted,
-        profile=profile.said, note=f"{texts}, {precision}, ours in chunks of {best}",
+        goals=dict.fromkeys(rate, goal), note=f"{texts}, {precision}, ours in chunks of {best}",
     )  # fmt: skip
 
 

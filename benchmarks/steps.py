@@ -12,7 +12,7 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import jobs
 import numpy as np
 import torch
-from measuring import Flops, Operators, peak_bytes
+from measuring import peak_bytes
 from torch import nn
 
 from condenser import kinds
@@ -193,20 +193,18 @@ def run_updates(
     seed: int,
     between: Callable[[StepRecord], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
-    extras: Sequence[Operators | Flops] = (),
 ) -> list[Update]:
     """The first `count` updates of a job, or blocks of an encoding.
 
     Args:
         between: called after each update of a training; no update's time.
         clock: seconds.
-        extras: each is told of one more update of a training, which is not among those that are returned.
 
     Raises:
         DoesNotFit: the job needs more memory than there is.
         ValueError: too few texts are long enough for so many updates.
     """
-    watch = _Watch(count, settings.get("block_rows", 0), between, clock, extras)
+    watch = _Watch(count, settings.get("block_rows", 0), between, clock)
     try:
         with _less_memory_refused():
             _run(job, folder, settings, machine, watch, seed=seed)
@@ -245,12 +243,12 @@ def _run(
     train_to_folder(trainable, run, work / "model")
 
 
-def _encode(folder: Path, settings: Mapping[str, Any], machine: Machine) -> int:
-    """Encode the files of `write_inputs`; gives the number of rows."""
+def _encode(folder: Path, settings: Mapping[str, Any], machine: Machine) -> None:
+    """Encode the files of `write_inputs`."""
     compute = Compute(machine.processes.device, machine.precision)
     sizes = {name: settings[name] for name in ("batch_tokens", "block_rows")}
     backbone, tokens = folder / "backbone", folder / "encode.0-of-1"
-    return len(jobs.encode(backbone, tokens, compute, max_tokens=settings["lengths"]["passage"], **sizes))
+    jobs.encode(backbone, tokens, compute, max_tokens=settings["lengths"]["passage"], **sizes)
 
 
 @dataclass
@@ -261,24 +259,16 @@ class _Watch:
     block_rows: int
     between: Callable[[StepRecord], None] | None
     clock: Callable[[], float]
-    extras: Sequence[Operators | Flops]
     updates: list[Update] = field(default_factory=list)
     began: float = math.nan
     passes: list[Rows] = field(default_factory=list)  # of the current block
-    num_extras: int = 0  # that have been told of an update
 
     def _note(self, items: int, tokens: int, record: StepRecord | None = None) -> None:
+        self.updates.append(Update(self.clock(), items, tokens, self.began))
+        if record is not None and self.between is not None:
+            self.between(record)
         if len(self.updates) == self.count:
-            self.extras[self.num_extras].stop()
-            self.num_extras += 1
-        else:
-            self.updates.append(Update(self.clock(), items, tokens, self.began))
-            if record is not None and self.between is not None:
-                self.between(record)
-        if len(self.updates) == self.count:
-            if self.num_extras == len(self.extras):
-                raise _Enough
-            self.extras[self.num_extras].start()
+            raise _Enough
         self.began = self.clock()
 
     def on_step(self, record: StepRecord) -> None:
@@ -315,36 +305,26 @@ def _less_memory_refused() -> Iterator[None]:
 
 
 def measure(
-    job: str, folder: Path, settings: Mapping[str, Any], machine: dict[str, Any], *, count: int, peak: float
+    job: str, folder: Path, settings: Mapping[str, Any], machine: dict[str, Any], *, count: int
 ) -> dict[str, float]:
     """The rates of an update of a job (of a block of an encoding), without the first two of `count`.
 
-    Operations are those of one more update, of an encoding those of all rows.
-
     Args:
         machine: device, precision and threads.
-        peak: operations a second of a large matrix product.
 
     Raises:
         DoesNotFit: the memory is too small.
     """
-    flops, updates_counted = Flops(), 1.0
     with training_machine(**machine) as found:
-        extras = [] if job == "encode" else [flops]
-        updates = run_updates(job, folder, settings, found, count=count, seed=0, extras=extras)
+        updates = run_updates(job, folder, settings, found, count=count, seed=0)
         memory = peak_bytes(found.processes.device)
-        if job == "encode":  # PyTorch cannot begin to count in its inference mode
-            flops.start()
-            updates_counted = _encode(folder, settings, found) / settings["block_rows"]
-            flops.stop()
     seconds = float(np.median(np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]))
-    rate, updates = flops.counted / updates_counted / seconds, updates[LEFT_OUT:]
+    updates = updates[LEFT_OUT:]
     items, tokens = (
         sum(numbers) / len(updates) / seconds
         for numbers in zip(*((update.items, update.tokens) for update in updates), strict=True)
     )
     return {
         "seconds": seconds, "items_per_s": items, "tokens_per_s": tokens,
-        "tflops": rate / 1e12, "share_of_peak": rate / peak,
         "memory_gb": memory / 1e9,
     }  # fmt: skip

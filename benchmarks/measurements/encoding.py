@@ -12,14 +12,13 @@ from typing import Any
 import jobs
 import numpy as np
 import torch
-from measuring import Flops, Form, Operators, best_size, in_turn, lines, product_rate, seconds_of
+from measuring import Form, best_size, in_turn, lines, seconds_of
 from sentence_transformers import SentenceTransformer
 from torch import nn
 
 from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, set_up
-from condenser.model.operations import linear
 from condenser.model.retriever import Retriever
 
 BATCH_TOKENS, BLOCK_ROWS, LENGTH = 16384, 1024, 128
@@ -59,34 +58,16 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         works[name] = lambda name=name, encode=encode, best=best: vectors.update({name: encode(texts, best)})
     seconds = in_turn(works, repeats=form.size(2, 3), clock=form.clock)
     loading = seconds_of(lambda: (Tokenizer(model), Retriever.load(model, dropout=None)), clock=form.clock)
-    profile, flops = Operators(), Flops()
-    for told in (profile, flops):
-        told.start()
-        works["ours"]()
-        told.stop()
     for name, found in vectors.items():
         cosines = (found * vectors["ours"]).sum(axis=1)
         assert cosines.mean() > 0.999, f"{name}: not the same vectors, cosine {cosines.mean():.4f}"
     lengths = np.minimum(np.diff(TokenShards([form.work / "tokens.0-of-1"]).row_starts) + 2, LENGTH)
-    on_cpu = place.type == "cpu"
-    torch.set_num_threads(form.threads)
-    peak = product_rate(place, precision, form.clock)
-    peak = max(peak, _onednn_rate(form, precision)) if on_cpu else peak
     ours = len(texts) / (seconds.pop("ours") - loading)
     peers = {name: len(texts) / each for name, each in seconds.items()}
     return lines(
         f"encoding passages, {precision}", "passages/s", ours, peers, goals=dict.fromkeys(peers, 1.2),
-        limit=len(texts) * peak / flops.counted, profile=profile.said,
         note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
     )  # fmt: skip
-
-
-def _onednn_rate(form: Form, precision: str) -> float:
-    """Operations a second of a large product, by what encoding uses on a processor."""
-    size, dtype = 1024, DTYPES[precision]
-    product = partial(linear, torch.randn(size, size, dtype=dtype), nn.Linear(size, size).to(dtype))
-    with torch.inference_mode():
-        return 2 * size**3 / min(seconds_of(product, clock=form.clock) for _ in range(30))
 
 
 def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:

@@ -11,7 +11,7 @@ from statistics import mean, median
 from typing import Any
 
 import torch
-from measuring import Form, Operators, lines, load_config, seconds_of
+from measuring import Form, lines, load_config, seconds_of
 from plain import PlainRetriever, PlainStep, check_retriever, padded_texts
 from stepping import seconds_of_updates
 from steps import run_updates, settings_of
@@ -43,12 +43,12 @@ def measure(form: Form) -> list[dict[str, Any]]:
     settings["negatives"] = {**settings["negatives"], "sample": PASSAGES - 1}
     texts, count = write_training(form), form.size(1, 10) + LEFT_OUT
     times: dict[str, list[float]] = {"ours": [], CAREFUL: [], THEIRS: []}
-    tokens, profile = list[int](), Operators()
+    tokens = list[int]()
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         place, precision = machine.processes.device, machine.precision
         model = Retriever.load(form.inputs / "model", dropout=None)
         peer = PlainStep(PlainRetriever(model), place, precision, QUERIES * PASSAGES // 4)
-        for turn in range(3):
+        for _ in range(3):
             of_peer: list[float] = []
 
             def peer_steps(record: StepRecord, of_peer: list[float] = of_peer) -> None:
@@ -64,7 +64,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
 
             updates = run_updates(
                 "train", form.work, settings, machine, count=count, seed=len(tokens),
-                between=peer_steps, clock=form.clock, extras=[profile] if turn == 2 else [],
+                between=peer_steps, clock=form.clock,
             )[LEFT_OUT:]  # fmt: skip
             times["ours"] += seconds_of_updates(updates)
             times[CAREFUL] += of_peer[LEFT_OUT:]
@@ -73,7 +73,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
     rates = {name: mean(tokens) / median(seconds) for name, seconds in times.items()}
     found = lines(
         f"fine-tuning step, {QUERIES} x {PASSAGES}", "tokens/s", rates.pop("ours"), rates,
-        goals={CAREFUL: 1.6}, profile=profile.said,
+        goals={CAREFUL: 1.6},
         note=f"the default's texts, {mean(tokens):.0f} tokens, {precision}",
     )  # fmt: skip
     found[-1]["note"] += "; MultipleNegativesRankingLoss, which tokenises the texts in each step"

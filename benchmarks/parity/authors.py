@@ -5,13 +5,11 @@ What transformers 4.57 lacks of 4.2.0 is added from outside.
 
 from __future__ import annotations
 
-import ast
 import importlib
 import json
-import random
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,15 +95,6 @@ class Dense:
     def processor(self, kind: str, **settings: Any) -> Any:
         module = self.module("processor.processors")
         return getattr(module, f"Simple{kind}Processor")(tokenizer=self.tokenizer, **settings)
-
-    def script_function(self, file: str, name: str, **names: Any) -> Callable[..., Any]:
-        """One function of a script of MS MARCO that cannot be imported, because it runs at once."""
-        path = self.authors.clones / "Dense" / "examples" / "msmarco-passage-ranking" / file
-        tree = ast.parse(path.read_text())
-        found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
-        scope = {"random": random, **names}
-        exec(compile(ast.Module(found, []), file, "exec"), scope)
-        return scope[name]  # type: ignore[no-any-return]
 
     def model(self, num_queries: int) -> Any:
         config = BertConfig.from_pretrained(self.authors.model, attn_implementation="eager")

@@ -42,10 +42,9 @@ from torch.multiprocessing.spawn import spawn
 from torch.utils.data import SequentialSampler
 from transformers import BertTokenizer
 
-from condenser.data import batches, records
+from condenser.data import batches
 from condenser.data.blocks import pack_blocks
 from condenser.data.masking import mask_tokens
-from condenser.data.negatives import make_examples
 from condenser.data.randomness import uniforms
 from condenser.data.records import Passage
 from condenser.data.tokens import TokenShards
@@ -59,7 +58,7 @@ from condenser.train.pretrain import _backward
 Batch = dict[str, Tensor]
 Results = dict[str, Any]
 NUM_STEPS = 10  # of the optimiser
-NUM_EPOCHS, DEPTH, SAMPLE, NUM_ASKED, NUM_LISTED = 7, 50, 30, 12, 200  # of negatives; queries, passages
+NUM_EPOCHS = 7  # of negatives
 
 
 class Pair(NamedTuple):
@@ -394,60 +393,6 @@ def encodings(tiny: Tiny) -> Iterator[Pair]:
     yield Pair("encodings", {"vectors": vectors}, theirs)
 
 
-# ---- negatives: luyug/Dense ----------------------------------------------------------------------
-
-
-def listed(doc_ids: Mapping[str, Iterable[str]]) -> np.ndarray:
-    """Whether a query lists a passage [query, passage]."""
-    flags = np.zeros((NUM_ASKED, NUM_LISTED), dtype=np.int64)
-    for query_id, ids in doc_ids.items():
-        flags[int(query_id), [int(doc_id) for doc_id in ids]] = 1
-    return flags
-
-
-def negatives(tiny: Tiny) -> Iterator[Pair]:
-    """Candidates for hard negatives of a run."""
-    draw, folder = np.random.default_rng(SEED), tiny.work / "mining"
-    folder.mkdir()
-    ranked = {str(q): draw.permutation(NUM_LISTED)[:60].astype(str).tolist() for q in range(NUM_ASKED)}
-    judged = {q: [hits[k] for k in range(int(q) % 4 + 1)] + ["900"] for q, hits in ranked.items()}
-    queries, qrels = folder / "queries.jsonl", folder / "qrels.tsv"
-    records.write_queries(queries, [records.Query(q, f"query {q}") for q in ranked])
-    records.write_qrels(
-        qrels, [records.Qrel(q, doc_id, 1) for q, doc_ids in judged.items() for doc_id in doc_ids]
-    )
-
-    hits = (
-        records.ScoredDoc(q, doc_id, 100.0 - rank)
-        for q, doc_ids in ranked.items()
-        for rank, doc_id in enumerate(doc_ids)
-    )
-    records.write_run(folder / "run.trec", hits, system="parity")
-
-    def ours(sample: int) -> np.ndarray:
-        make_examples(
-            folder / "run.trec", queries, qrels, folder / "examples.jsonl", depth=DEPTH, sample=sample,
-            relevant_grade=1, positive_in_run=False, margin=None, wanted=None, seed=SEED,
-        )  # fmt: skip
-        examples = records.read_examples(folder / "examples.jsonl")
-        return listed({example.query_id: example.negative_doc_ids for example in examples})
-
-    def theirs(authors: Authors) -> Results:
-        """Their candidates: the shuffle before the sample leaves the set of them as it is."""
-        load_ranking = Dense(authors).script_function("build_train_hn.py", "load_ranking")
-        hits = ((q, doc_id, rank) for q, doc_ids in ranked.items() for rank, doc_id in enumerate(doc_ids))
-        file = tiny.work / "ranking.txt"
-        file.write_text("".join(f"{q}\t{doc_id}\t{100 - rank}\n" for q, doc_id, rank in hits))
-        every, sampled = (
-            listed({query: ids for query, _, ids in load_ranking(file, judged, sample, DEPTH)})
-            for sample in (DEPTH, SAMPLE)
-        )
-        return {"candidates": every, "number sampled": sampled.sum(axis=1)}
-
-    found = {"candidates": ours(DEPTH), "number sampled": ours(SAMPLE).sum(axis=1)}
-    yield Pair("mining", found, theirs)
-
-
 # ---- the optimiser -------------------------------------------------------------------------------
 
 
@@ -516,4 +461,4 @@ def optimiser(tiny: Tiny) -> Iterator[Pair]:
     yield Pair("trainer", ours, by_trainer, allowed=1e-9)
 
 
-CHECKS = condenser, cocondenser, masking, blocks, finetuning, encodings, negatives, optimiser
+CHECKS = condenser, cocondenser, masking, blocks, finetuning, encodings, optimiser

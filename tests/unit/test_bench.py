@@ -91,8 +91,6 @@ def test_a_measurement_gives_its_rows_at_a_tiny_size(
     for constant in {"SPANS", "MOST_SPANS", "QUERIES", "PASSAGES"} & vars(module).keys():
         monkeypatch.setattr(module, constant, 2 if constant in ("QUERIES", "PASSAGES") else 8)
     for user in (module, importlib.import_module("stepping")):
-        if hasattr(user, "product_rate"):  # of one large product
-            monkeypatch.setattr(user, "product_rate", lambda *of_product: 1e9)
         if hasattr(user, "ROWS_PER_CHUNK"):
             monkeypatch.setattr(user, "ROWS_PER_CHUNK", {False: (8,)})
     if hasattr(module, "in_turn"):

@@ -43,7 +43,6 @@ OVERLAY = {
     },
     "encode": {"batch_tokens": 512, "block_rows": 20},
 }  # fmt: skip
-FLOPS_OF_TOKEN = 2 * 4 * (4 * 32**2 + 2 * 32 * 64)  # of a forward pass through the encoder's layers
 COUNT = 3
 BATCH_SIZES = {"condenser": 6, "cocondenser": 5, "train": 3, "encode": 20}
 
@@ -60,11 +59,11 @@ class Prepared:
         settings: dict[str, Any] = self.steps.settings_of(rule, self.config)
         return settings | {"gradient_cache": cache} if cache else settings
 
-    def run(self, rule: str, cache: str, *extras: Any) -> list[Any]:
+    def run(self, rule: str, cache: str) -> list[Any]:
         settings = self.settings(rule, cache)
         with training_machine(device="cpu", precision="fp32", threads=1) as machine:
             updates: list[Any] = self.steps.run_updates(
-                rule, self.folder, settings, machine, count=COUNT, seed=42, extras=extras
+                rule, self.folder, settings, machine, count=COUNT, seed=42
             )
         return updates
 
@@ -103,26 +102,18 @@ def prepared(made: Prepared) -> Iterator[Prepared]:
         pytest.param("cocondenser", "always", marks=pytest.mark.weekly),
     ],
 )
-def test_items_are_those_of_the_rule_and_operations_those_of_one_more_update(
-    prepared: Prepared, rule: str, cache: str
-) -> None:
-    flops = importlib.import_module("measuring").Flops()
-    updates = prepared.run(rule, cache, flops)
+def test_items_are_those_of_the_rule(prepared: Prepared, rule: str, cache: str) -> None:
+    updates = prepared.run(rule, cache)
     assert [update.ended for update in updates] == sorted(update.ended for update in updates)
     assert [update.items for update in updates] == [BATCH_SIZES[rule]] * COUNT  # every batch is whole
-    tokens = sum(update.tokens for update in updates) / COUNT
-    # a gradient cache, attention and a head bring more; a last layer without all tokens brings less
-    assert 0.7 < flops.counted / (3 * FLOPS_OF_TOKEN * tokens) < 6
 
 
 def test_rates_are_of_the_updates_after_the_first_two(prepared: Prepared) -> None:
     machine = {"device": "cpu", "precision": "fp32", "threads": 1}
     settings = prepared.settings("encode", "")
-    rates = prepared.steps.measure("encode", prepared.folder, settings, machine, count=COUNT, peak=1e9)
+    rates = prepared.steps.measure("encode", prepared.folder, settings, machine, count=COUNT)
     assert rates["items_per_s"] == pytest.approx(BATCH_SIZES["encode"] / rates["seconds"])
-    assert rates["share_of_peak"] == pytest.approx(1e3 * rates["tflops"])
     assert rates["tokens_per_s"] > 3 * rates["items_per_s"]
-    assert 0.7 < 1e12 * rates["tflops"] / (FLOPS_OF_TOKEN * rates["tokens_per_s"]) < 2
     assert rates["memory_gb"] > 0.1  # Python with PyTorch
 
 
