@@ -14,9 +14,6 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.export import refuse_missing_packages
-
-    refuse_missing_packages()
     from condenser.data.lengths import read_text_lengths, resolve_lengths
     from condenser.export.export import export_retriever
     from condenser.files import read_json

@@ -7,7 +7,6 @@ tests/workflow/test_export.py.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice
@@ -18,14 +17,14 @@ import numpy as np
 from jaxtyping import Float, Float32
 
 from condenser.data.records import read_passages, read_queries
-from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.export.folders import joined, passage_encoder_folder
-from condenser.export.onnx_files import INPUTS, INT8_FILE, ONNX_FILE, OUTPUT
+from condenser.export.onnx_files import INPUTS, INT8_FILE, OUTPUT
 from condenser.files import load_npy
 from condenser.model.devices import Compute, set_up
-from condenser.model.retriever import query_encoder_folder
+from condenser.model.retriever import Retriever, query_encoder_folder
 from condenser.model.text_vector import Role, read_text_vector
-from condenser.retrieve.encode import encode_texts
+from condenser.retrieve.inference import TextReader, outputs_of
 
 NUM_QUERIES = NUM_PASSAGES = 50
 LARGEST_DIFFERENCE = 1e-4
@@ -77,15 +76,11 @@ def check_agreement(
         query_texts = [query.text for query in islice(read_queries(queries), NUM_QUERIES)]
 
     compute = set_up(device="cpu", precision="fp32", threads=threads)
+    read = lengths, encode, compute
     own_queries = _own_vectors(
-        query_encoder_folder(retriever),
-        [("", text) for text in query_texts],
-        "query",
-        lengths,
-        encode,
-        compute,
+        query_encoder_folder(retriever), [("", text) for text in query_texts], "query", *read
     )
-    own_passages = _own_vectors(retriever, passages, "passage", lengths, encode, compute)
+    own_passages = _own_vectors(retriever, passages, "passage", *read)
     deviation = largest_difference(own_passages, _stored_vectors(shards, rows))
     if not deviation <= LARGEST_DEVIATION:
         raise ValueError(
@@ -117,52 +112,26 @@ def check_agreement(
         "stored_vectors": {"largest_deviation": _rounded(deviation)},
     }
     refuse_disagreement(result)
-    if (passage_encoder_folder(model) / INT8_FILE).is_file():
-        result["int8"] = int8_loss(model, query_texts, texts, lengths=lengths)
+    folder = passage_encoder_folder(model)
+    if (folder / INT8_FILE).is_file():
+        loss = int8_loss(folder, texts, own_passages, max_tokens=lengths["passage"])
+        result["int8"] = {"largest_difference": _rounded(loss)}
     return result
 
 
-def int8_loss(
-    model: Path, queries: Sequence[str], passages: Sequence[str], *, lengths: Mapping[str, int]
-) -> dict[str, Any]:
-    """What the ONNX file with weights of 8 bits loses on some texts, beside the one in float32.
-
-    Gives the `largest_difference` of the cosine of a query and a passage, and `other_first_passages`: the
-    queries that rank another passage first. A text is encoded alone.
-    """
+def int8_loss(folder: Path, passages: Sequence[str], own: Vectors, *, max_tokens: int) -> float:
+    """The `largest_difference` of the ONNX file with weights of 8 bits, which encodes each text alone."""
     import onnxruntime
     from transformers import AutoTokenizer
 
-    def encoded(file: str, role: Role, texts: Sequence[str]) -> Vectors:
-        folder = query_encoder_folder(model) if role == "query" else passage_encoder_folder(model)
-        tokenizer, prompt = AutoTokenizer.from_pretrained(folder), read_text_vector(folder).prompt(role)
-        session = onnxruntime.InferenceSession(str(folder / file), providers=["CPUExecutionProvider"])
-        rows = []
-        for text in texts:
-            tokens = tokenizer(prompt + text, truncation=True, max_length=lengths[role], return_tensors="np")
-            given = {name: tokens[name].astype(np.int64) for name in INPUTS}
-            rows.append(session.run([OUTPUT], given)[0][0])
-        return np.stack(rows)
-
-    cosines, first = {}, {}
-    for file in (ONNX_FILE, INT8_FILE):
-        of_queries, of_passages = encoded(file, "query", queries), encoded(file, "passage", passages)
-        first[file] = (of_queries @ of_passages.T).argmax(axis=1)
-        unit = [vectors / np.linalg.norm(vectors, axis=1)[:, None] for vectors in (of_queries, of_passages)]
-        cosines[file] = unit[0] @ unit[1].T
-    return {
-        "largest_difference": _rounded(float(np.abs(cosines[ONNX_FILE] - cosines[INT8_FILE]).max())),
-        "other_first_passages": int((first[ONNX_FILE] != first[INT8_FILE]).sum()),
-    }
-
-
-def describe_int8_loss(agreement: Mapping[str, Any]) -> str:
-    """What weights of 8 bits lose, for the log and the card."""
-    loss = agreement["int8"]
-    return (
-        f"cosines are off by up to {loss['largest_difference']:g}, and {loss['other_first_passages']} of "
-        f"{agreement['queries']} queries have another first passage among {agreement['passages']}"
-    )
+    tokenizer, prompt = AutoTokenizer.from_pretrained(folder), read_text_vector(folder).passage_prompt
+    session = onnxruntime.InferenceSession(str(folder / INT8_FILE), providers=["CPUExecutionProvider"])
+    vectors = []
+    for text in passages:
+        tokens = tokenizer(prompt + text, truncation=True, max_length=max_tokens, return_tensors="np")
+        given = {name: tokens[name].astype(np.int64) for name in INPUTS}
+        vectors.append(session.run([OUTPUT], given)[0][0])
+    return largest_difference(own, np.stack(vectors))
 
 
 def refuse_disagreement(result: Mapping[str, Any]) -> None:
@@ -221,32 +190,23 @@ def _own_vectors(
     compute: Compute,
 ) -> Vectors:
     """The vectors that this workflow makes of titles and texts."""
-    with tempfile.TemporaryDirectory(prefix="export-") as folder:
-        tokens, vectors = Path(folder, "tokens"), Path(folder, "vectors.npy")
-        tokenizer = Tokenizer(encoder)
-        write_token_shard(
-            texts,
-            tokens,
-            tokenizer,
-            batch_size=1000,
-            leading_space=tokenizer.leading_space(read_text_vector(encoder).prompt(role)),
-            split=role == "passage",
-            leading_separator=role == "passage" and encode["separator"] == "always",
-        )
-        encode_texts(
-            encoder,
-            tokens,
-            vectors,
-            rows=None,
-            role=role,
-            max_tokens=lengths[role],
-            batch_tokens=encode["batch_tokens"],
-            block_rows=encode["block_rows"],
-            compute=compute,
-            work_folder=Path(folder, "work"),
-            name_of_row=lambda row: f"{role} {row} of the check",
-        )
-        return load_npy(vectors, mapped=False)
+    tokenizer, retriever = Tokenizer(encoder), Retriever.load(encoder, dropout=None).eval()
+    prompt, is_passage = retriever.vector.prompt(role), role == "passage"
+    shards = TokenShards.of_texts(
+        texts,
+        tokenizer,
+        leading_space=tokenizer.leading_space(prompt),
+        split=is_passage,
+        leading_separator=is_passage and encode["separator"] == "always",
+    )
+    of_prompt = tokenizer.encode_prompt(prompt, max_tokens=lengths[role])
+    reader = TextReader(shards, tokenizer, lengths[role], encode["batch_tokens"], of_prompt)
+    return outputs_of(
+        *(reader.batches(np.arange(len(texts))), compute, retriever),
+        shape=(len(texts), retriever.dim),
+        what=f"{encoder}: expected finite embeddings",
+        name_of_row=lambda row: f"{role} {row} of the check",
+    )
 
 
 def _rounded(number: float) -> float:

@@ -23,7 +23,6 @@ from condenser.evaluate.measures import parse
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import interval
 from condenser.evaluate.tables import EvaluationSet
-from condenser.export.agreement import describe_int8_loss
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.retriever import query_encoder_folder
@@ -86,10 +85,9 @@ def model_card(
     names, system, folder = spec["wildcards"], settings["system"], query_encoder_folder(model)
     vector, tokenizer = read_text_vector(folder), Tokenizer(folder)
     projection, is_tied = folder_projection(folder), folder == model
-    start, num_queries = _settings_of(rules, "checkpoint", "model"), 0
-    model_index: list[dict[str, Any]] = []
-    if metrics is not None:
-        num_queries, model_index = metrics["counts"]["queries"], _model_index(metrics, names)
+    starts = (one.spec["config"]["model"] for one in rules if one.spec["rule"] == "checkpoint")
+    start: Mapping[str, Any] = next(starts, {})
+    num_queries = metrics["counts"]["queries"] if metrics else 0
     texts_behind = {
         one.spec["wildcards"]["dataset"]: one.spec["config"]["dataset"]
         for one in rules
@@ -115,7 +113,7 @@ def model_card(
         entry=system,
         base_model={"hub": start.get("id"), "embedded": _EMBEDDED_ID}.get(start.get("source", "")),
         metrics=metrics,
-        model_index=model_index,
+        model_index=metrics and _model_index(metrics, names),
         dim=vector_length(folder),
         vector=vector,
         activation=projection.torch_activation if projection else None,
@@ -135,9 +133,8 @@ def model_card(
         lengths=lengths,
         query_folder="model" if is_tied else "model/query",
         passage_folder="model" if is_tied else "model/passage",
-        measures=_measures(metrics, settings["significance"]),
+        measures=metrics and _measures(metrics, settings["significance"]),
         confidence=settings["significance"]["confidence"],
-        int8=describe_int8_loss(agreement),
         agreement=agreement,
         training=_training(rules, names["dataset"]),
         notes=_notes(settings, counts, texts),
@@ -171,12 +168,6 @@ def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLe
     ]
 
 
-def _settings_of(rules: Sequence[Record], rule: str, block: str) -> Mapping[str, Any]:
-    """A block of the settings of the first job of a rule; {} without such a job."""
-    found = (one.spec["config"][block] for one in rules if one.spec["rule"] == rule)
-    return next(found, {})
-
-
 def _needed(texts: str, prompt: str) -> str:
     """What must stand before these texts; a prompt of others is code of Markdown, which it cannot end."""
     is_plain = prompt.isprintable() and "`" not in prompt
@@ -185,11 +176,10 @@ def _needed(texts: str, prompt: str) -> str:
 
 
 def _measures(
-    metrics: Mapping[str, Any] | None, significance: Mapping[str, Any]
+    metrics: Mapping[str, Any], significance: Mapping[str, Any]
 ) -> Iterator[tuple[str, float, float, float]]:
     """Name, mean and interval of each measure."""
-    for name, mean in (metrics or {"measures": {}})["measures"].items():
-        assert metrics is not None
+    for name, mean in metrics["measures"].items():
         values, ends = np.array([metrics["per_query"][name]]), (parse(name).least, 1.0)
         yield name, mean, *interval(values, ends=ends, **significance)
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from condenser.data.lengths import TextLengths
-from condenser.export.agreement import check_agreement, describe_int8_loss
+from condenser.export.agreement import check_agreement
 from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
 from condenser.files import atomic_folder, write_json
 from condenser.model.retriever import query_encoder_folder
-
-log = logging.getLogger("condenser")
 
 
 def export_retriever(
@@ -59,7 +56,6 @@ def export_retriever(
             threads=threads,
         )
         write_json(partial / "agreement.json", agreement)
-        log.info("model_int8.onnx: %s", describe_int8_loss(agreement))
         card = model_card(
             *(spec, retriever, model, agreement),
             counts=counts,
@@ -72,5 +68,4 @@ def export_retriever(
         **index_counts,
         "queries_checked": agreement["queries"],
         "passages_checked": agreement["passages"],
-        "int8_other_first_passages": agreement["int8"]["other_first_passages"],
     }

@@ -11,6 +11,7 @@ import pytest
 from small_retrievers import random_retriever
 
 from condenser.data.records import Passage, Query, write_passages, write_queries
+from condenser.export import agreement, export
 from condenser.export.agreement import (
     _own_vectors,
     _stored_vectors,
@@ -64,7 +65,7 @@ def test_a_library_that_ranks_otherwise_is_refused_in_one_line(
     assert "\n" not in str(said.value)
 
 
-ENCODE = {"separator": "titled", "batch_tokens": 256, "block_rows": 64}
+ENCODE = {"separator": "titled", "batch_tokens": 256}
 LENGTHS = {"query": 6, "passage": 12}
 
 
@@ -118,9 +119,22 @@ def test_stored_vectors_of_other_passages_are_refused(tmp_path: Path) -> None:
     assert "\n" not in str(said.value)
 
 
-def test_a_model_that_is_pooled_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from condenser.export import agreement
+def test_an_export_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked(tmp_path, num_passages=4)
+    (tmp_path / "doc_ids.txt").write_text("d0\nd1\nd2\nd3\n")
+    save_npy(tmp_path / "1.npy", np.ones((2, 12), np.float32))
+    monkeypatch.setattr(export, "write_onnx", lambda encoder: None)
+    empty: dict[str, Any] = {"spec": {}, "counts": {}, "metrics": None, "texts": None}
+    with pytest.raises(ValueError, match=r"0\.npy: expected the vectors that"):
+        export.export_retriever(
+            tmp_path / "untied", tmp_path / "out/export", embeddings=[tmp_path / "0.npy", tmp_path / "1.npy"],
+            collection=tmp_path / "collection.jsonl", doc_ids=tmp_path / "doc_ids.txt", queries=None,
+            lengths=LENGTHS, encode=ENCODE, threads=1, **empty,
+        )  # fmt: skip
+    assert list((tmp_path / "out").iterdir()) == []
 
+
+def test_a_model_that_is_pooled_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def pooled_otherwise(*arguments: Any, **options: Any) -> Any:
         for file in (tmp_path / "model").rglob("1_Pooling/config.json"):
             settings = json.loads(file.read_text())

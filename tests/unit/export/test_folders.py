@@ -14,9 +14,8 @@ import torch
 from small_models import full_rows, padded
 from small_retrievers import random_retriever
 
-from condenser import export
-from condenser.data.tokens import Tokenizer
-from condenser.export.agreement import describe_int8_loss, int8_loss
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.export.agreement import int8_loss
 from condenser.export.folders import joined, passage_encoder_folder, write_index, write_model
 from condenser.files import read_json, save_npy
 from condenser.model.retriever import Retriever, query_encoder_folder
@@ -107,17 +106,12 @@ def test_onnx_gives_the_vectors_of_rows_of_any_length_and_names_no_place(
 
 
 @pytest.mark.ci
-def test_the_loss_of_weights_of_8_bits_is_measured_and_said(onnx: dict[str, Path], tmp_path: Path) -> None:
-    write_model(onnx["mean"], tmp_path / "model", query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH)
-    shutil.copytree(onnx["mean"] / "onnx", tmp_path / "model/onnx")
-    lengths = {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}
-    loss = int8_loss(tmp_path / "model", TEXTS, TEXTS, lengths=lengths)
-    assert 0 < loss["largest_difference"] < 0.2 and 0 <= loss["other_first_passages"] <= len(TEXTS)
-    said = describe_int8_loss({"int8": loss, "queries": 3, "passages": 4})
-    assert said.startswith(f"cosines are off by up to {loss['largest_difference']:g}, and ")
-    shutil.copyfile(tmp_path / "model/onnx/model.onnx", tmp_path / "model/onnx/model_int8.onnx")
-    nothing = {"largest_difference": 0.0, "other_first_passages": 0}
-    assert int8_loss(tmp_path / "model", TEXTS, TEXTS, lengths=lengths) == nothing
+def test_the_loss_of_weights_of_8_bits_is_measured(onnx: dict[str, Path], tmp_path: Path) -> None:
+    model = shutil.copytree(onnx["mean"], tmp_path / "model")
+    own = own_vectors(model, TEXTS, PASSAGE_LENGTH)
+    assert 1e-4 < int8_loss(model, TEXTS, own, max_tokens=PASSAGE_LENGTH) < 0.2
+    shutil.copyfile(model / "onnx/model.onnx", model / "onnx/model_int8.onnx")
+    assert int8_loss(model, TEXTS, own, max_tokens=PASSAGE_LENGTH) < 1e-5
 
 
 @pytest.mark.ci
@@ -181,25 +175,11 @@ def test_a_tokenizer_cuts_by_itself_where_a_library_names_no_length(exported: Pa
     ],
 )
 def test_a_title_is_joined_as_the_workflow_joins_its_tokens(
-    title: str, always: bool, expected: str, exported: Path, tmp_path: Path
+    title: str, always: bool, expected: str, exported: Path
 ) -> None:
-    from condenser.data.batches import row_windows
-    from condenser.data.tokens import TokenShards, write_token_shard
-
     given = joined(title, "A list.", separator=" [SEP] ", always=always)
     assert given == expected
     tokenizer = Tokenizer(exported / "model" / "passage")
-    settings = {"batch_size": 1, "split": True, "leading_separator": always}
-    write_token_shard([(title, "A list.")], tmp_path / "passages", tokenizer, **settings)
-    shards = TokenShards([tmp_path / "passages"])
-    starts, lengths = row_windows(shards, np.arange(1), max_tokens=64)
-    ids = shards.read(starts, lengths, width=int(lengths[0]), fill=0)[0]
-    assert ids.tolist() == tokenizer.encode([given])[0].tolist()
-
-
-def test_a_package_that_is_missing_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    export.refuse_missing_packages()
-    monkeypatch.setitem(export.PACKAGES, "no-such-package", "no_such_module")
-    with pytest.raises(ValueError, match=r"extra 'export', got none of no-such-package\. Run") as said:
-        export.refuse_missing_packages()
-    assert "\n" not in str(said.value)
+    shards = TokenShards.of_texts([(title, "A list.")], tokenizer, split=True, leading_separator=always)
+    ids = shards.read(np.zeros(1, np.int64), shards.row_starts[1:], width=int(shards.row_starts[1]), fill=0)
+    assert ids[0].tolist() == tokenizer.encode([given])[0].tolist()
