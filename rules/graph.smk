@@ -158,7 +158,6 @@ def state_of(dataset):
         dataset,
         spec_of=SPECS.spec,
         manifest_of=manifest_of,
-        benchmark_of=benchmark_of,
         could_be_made=could_be_made(dataset),
     )
 

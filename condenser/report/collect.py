@@ -64,19 +64,16 @@ class Report:
 
     def files(self) -> list[Path]:
         """The results that the page shows, without manifests and benchmarks."""
-        shown = [self._table_file(result) for result in [*self._tables, *self._tests.values()]]
-        shown += [file for result in self._tables for file in result.outputs if file.suffix == ".txt"]
+        shown = [_output(result, ".tsv") for result in [*self._tables, *self._tests.values()]]
+        shown += [_output(result, ".txt") for result in self._tables]
         shown += [file for result in self._figures for file in result.outputs]
         shown += [file for _, file in self._curves]
         shown += [file for ranking in self._rankings for file in (ranking.metrics, ranking.run)]
         shown += self._texts().values()
-        shown += [file for file in self._audit.outputs if file.suffix == ".json"] if self._audit else []
+        shown += [_output(self._audit, ".json")] if self._audit else []
         if self._data:
             shown += [file for file in self._data.outputs if file.name == "counts.json"]
         return sorted(set(shown))
-
-    def _table_file(self, result: Result) -> Path:
-        return next(file for file in result.outputs if file.suffix == ".tsv")
 
     def _texts(self) -> dict[str, Path]:
         """Judgements, queries and passages of the evaluation; none where nothing was measured."""
@@ -138,16 +135,16 @@ class Report:
         return sorted(shown, key=lambda table: (-len(table["rows"]), table["name"]))
 
     def _table(self, result: Result) -> dict[str, Any]:
-        rows = _read_tsv(self._table_file(result))
+        rows = _read_tsv(_output(result, ".tsv"))
         settings = result.config["table"]
         name, measures = result.wildcards["table"], [column["name"] for column in settings["columns"]]
         of_tests = self._tests.get(name)
-        tests = _read_tsv(self._table_file(of_tests)) if of_tests else []
+        tests = _read_tsv(_output(of_tests, ".tsv")) if of_tests else []
         measured = [row for row in rows if row["origin"] == "measured"]
         best = {measure: _best(measured, measure) for measure in measures}
         return {
             "name": name,
-            "file": str(self._table_file(result)),
+            "file": str(_output(result, ".tsv")),
             "measures": measures,
             "rows": rows,
             "best": {measure: row[measure] if row else "" for measure, row in best.items()},
@@ -156,12 +153,7 @@ class Report:
             "collection": rows[0]["collection"] if rows else "",
             "published": settings["published"],
             "has_published": any(row["origin"] == "published" for row in rows),
-            "notes": [
-                note
-                for file in result.outputs
-                if file.suffix == ".txt"
-                for note in file.read_text(encoding="utf-8").splitlines()
-            ],
+            "notes": _output(result, ".txt").read_text(encoding="utf-8").splitlines(),
             "tests": tests,
             "changes_of_tests": of_tests.changes if of_tests else [],
             "conclusion": conclusion(tests, settings["rows"], dataset=self.dataset, **self._search),
@@ -260,8 +252,8 @@ class Report:
         return [
             {
                 "name": result.wildcards["figure"],
-                "svg": next(file for file in result.outputs if file.suffix == ".svg").read_bytes(),
-                "rows": _read_tsv(next(file for file in result.outputs if file.suffix == ".tsv")),
+                "svg": _output(result, ".svg").read_bytes(),
+                "rows": _read_tsv(_output(result, ".tsv")),
                 "changes": result.changes,
             }
             for result in self._figures
@@ -271,12 +263,8 @@ class Report:
         """The counts of the audit, by kind of finding, and where its findings are; None if there is none."""
         if self._audit is None:
             return None
-        files = {file.suffix: file for file in self._audit.outputs}
-        return {
-            **read_json(files[".json"]),
-            "file": str(files[".tsv"]),
-            "changes": self._audit.changes,
-        }
+        file = str(_output(self._audit, ".tsv"))
+        return {**read_json(_output(self._audit, ".json")), "file": file, "changes": self._audit.changes}
 
     def costs(self) -> dict[str, Any]:
         """Time, memory and bytes by rule; each rule with what it was done for."""
@@ -376,6 +364,10 @@ class Report:
         return {**shown, "changes": changes[:1], "systems_left_out": left_out}
 
 
+def _output(result: Result, suffix: str) -> Path:
+    return next(file for file in result.outputs if file.suffix == suffix)
+
+
 def _read_tsv(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8", newline="") as lines:
         return list(csv.DictReader(lines, delimiter="\t"))
@@ -402,22 +394,15 @@ def _curve(file: Path) -> tuple[list[tuple[float, float]], int]:
 
 
 def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
-    """Sums over jobs, and the most memory of one; None where no job has the value."""
+    """Sums over jobs, and the most memory of one."""
     records = [result.record for result in results]
-    peaks = [record["peak_memory_mb"] for record in records if "peak_memory_mb" in record]
-    peaks += [
-        float(_read_tsv(result.benchmark)[0]["max_rss"])
-        for result in results
-        if result.benchmark and "peak_memory_mb" not in result.record
-    ]
-    processor = [record["processor_s"] for record in records if "processor_s" in record]
     sizes = [file.stat().st_size for result in results for file in result.outputs if file.exists()]
     return {
         "name": name,
         "jobs": len(results),
         "seconds": sum(record["wall_time_s"] for record in records),
-        "processor_s": sum(processor) if len(processor) == len(records) else None,
-        "memory_mb": max(peaks, default=None),
+        "processor_s": sum(record["processor_s"] for record in records),
+        "memory_mb": max((record["peak_memory_mb"] for record in records), default=0),
         "bytes": sum(sizes),
         "last": max((record["finished"] for record in records), default=""),
     }

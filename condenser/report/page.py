@@ -82,14 +82,12 @@ def picture(svg: bytes) -> Markup:
     return Markup("data:image/svg+xml;base64," + base64.b64encode(svg).decode())
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """Seconds in words.
 
-    >>> duration(3.21), duration(75), duration(7260)
-    ('3.2 s', '1 min 15 s', '2 h 1 min')
+    >>> duration(59.96), duration(75), duration(7260)
+    ('60.0 s', '1 min 15 s', '2 h 1 min')
     """
-    if seconds is None:
-        return ""
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)
@@ -99,8 +97,8 @@ def duration(seconds: float | None) -> str:
 def size(num_bytes: float) -> str:
     """Bytes in words.
 
-    >>> size(12), size(123_456), size(5e9)
-    ('12 B', '123.5 kB', '5.0 GB')
+    >>> size(12), size(123_456), size(5e9), size(2e13)
+    ('12 B', '123.5 kB', '5.0 GB', '20.0 TB')
     """
     for unit in ("B", "kB", "MB", "GB"):
         if num_bytes < 1000:

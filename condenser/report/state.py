@@ -26,7 +26,6 @@ class Result:
     Attributes:
         record: the whole manifest: counts, times, memory, versions.
         changes: why it is out of date; empty where it is not.
-        benchmark: Snakemake's record of the job; None where there is none.
     """
 
     manifest: Path
@@ -37,7 +36,6 @@ class Result:
     outputs: Mapping[Path, str]
     record: Mapping[str, Any]
     changes: Sequence[str]
-    benchmark: Path | None
 
     def name(self, dataset: str) -> str:
         """The rule, and what tells its jobs apart but for their shard.
@@ -75,7 +73,6 @@ def write_state(
     *,
     spec_of: SpecOf,
     manifest_of: Callable[[str, dict[str, str]], str],
-    benchmark_of: Callable[[str, dict[str, str]], str | None],
     could_be_made: Sequence[Mapping[str, str | None]],
 ) -> str:
     """Write what there is of a data set today; gives the file, whose name follows from its content.
@@ -89,20 +86,14 @@ def write_state(
     current = current_of(list(map(Path, found)), spec_of=spec_of, manifest_of=manifest_of)
     records = {Path(path): record for path, record in found.items() if record is not None}
     old = {str(finding.path): finding.reason for finding in stale(records, {}, current)}
-    manifests: dict[str, dict[str, Any]] = {}
-    for path, record in found.items():
-        benchmark = None
-        if record is not None and path in current and current[path]["place"] == path:
-            benchmark = benchmark_of(record.spec["rule"], record.spec["wildcards"])
-        manifests[path] = {
+    manifests = {
+        path: {
             "sha256": sha256_text(Path(path).read_text(errors="replace")),  # a report shows times too
             "changes": current.get(path, {}).get("changes") or [old[path]] if path in old else [],
-            "benchmark": benchmark if benchmark and Path(benchmark).is_file() else None,
         }
-    state = {
-        "manifests": manifests,
-        "could_be_made": [dict(one) for one in could_be_made],
+        for path in found
     }
+    state = {"manifests": manifests, "could_be_made": [dict(one) for one in could_be_made]}
     file = folder / f"{dataset}-{sha256_text(canonical_json(state))[:16]}.json"
     write_json(file, state)
     return str(file)
@@ -129,7 +120,6 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
                 outputs=record.outputs,
                 record=record.whole,
                 changes=[*said["changes"], *(f"{output} is missing" for output in gone[:1])],
-                benchmark=Path(said["benchmark"]) if said["benchmark"] else None,
             )
         )
     return results, damaged, state["could_be_made"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,7 +33,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     """A line for each rule of each model and system: sums over its jobs, and the most memory of one.
 
     The seconds of a job that was interrupted are those of its last part. `parameters` are all weights that
-    the rule wrote, heads included. A manifest of an earlier version has no processor time and no memory.
+    the rule wrote, heads included.
     """
     import pandas as pd
 
@@ -59,7 +59,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
                 "seconds": f"{sum(record['wall_time_s'] for record in records):.1f}",
                 "processor_hours": _hours(records, "processor_s"),
                 "gpu_hours": _hours(on_gpu, "wall_time_s") if on_gpu else None,
-                "peak_memory_mb": _most(records, "peak_memory_mb"),
+                "peak_memory_mb": max(record["peak_memory_mb"] for record in records),
                 "peak_gpu_memory_mb": max(record.get("peak_gpu_memory_mb", 0) for record in records) or None,
                 "device": "; ".join(devices),
                 "origin": "measured",
@@ -82,28 +82,19 @@ def _name(wildcards: Mapping[str, str]) -> str:
 
 def _num_parameters(outputs: Mapping[Path, str]) -> int | None:
     """The numbers in all weights of a result, from the headers of their files."""
-    import math
-
     from safetensors import safe_open
 
     weights = [file for file in outputs if file.suffix == ".safetensors"]
     total = 0
     for file in weights:
         with safe_open(file, framework="numpy") as tensors:
-            total += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+            total += sum(prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
     return total if weights else None
 
 
-def _most(records: Sequence[Mapping[str, Any]], key: str) -> int | None:
-    """The largest value of a key; None where no record has it."""
-    return max((record[key] for record in records if key in record), default=None)
-
-
-def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
-    """The sum over jobs and their processes, written with six decimals; None where it was not measured."""
-    if any(key not in record for record in records):
-        return None
-    return f"{sum(record[key] * record.get('processes', 1) for record in records) / 3600:.6f}"
+def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str:
+    """The sum over jobs and their processes, written with six decimals."""
+    return f"{sum(record[key] * record['processes'] for record in records) / 3600:.6f}"
 
 
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:
@@ -125,10 +116,8 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     memory = longest["peak_gpu_memory_mb"].fillna(longest["peak_memory_mb"]).astype(float) / 1000
     jobs = [f" ({jobs} jobs)" if jobs > 1 else "" for jobs in longest["jobs"]]
     minutes = [f" {value:.1f}{note}" for value, note in zip(longest["minutes"], jobs, strict=True)]
-    written = [" not measured" if isnan(value) else f" {value:.1f}" for value in memory]
-    for axis, values, labels in zip(
-        axes, (longest["minutes"], memory.fillna(0)), (minutes, written), strict=True
-    ):
+    gigabytes = [f" {value:.1f}" for value in memory]
+    for axis, values, labels in zip(axes, (longest["minutes"], memory), (minutes, gigabytes), strict=True):
         bars = axis.barh(names, values, color=styles(1)[0]["color"])
         axis.bar_label(bars, labels)
         axis.margins(x=0.3)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import doctest
 import json
-import random
 import re
+import sys
 from collections import defaultdict
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,13 +14,13 @@ from typing import Any
 import pytest
 from small_results import MISSING, record, record_beside, report_of, write_losses, write_results
 
-from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.data.records import ScoredDoc, write_run
 from condenser.files import read_json, write_json
 from condenser.manifest import Manifest, read_manifest
 from condenser.report import charts, collect
 from condenser.report.charts import Quality, loss_chart, quality_chart
 from condenser.report.collect import Report
-from condenser.report.page import duration, page, size
+from condenser.report.page import page
 from condenser.report.queries import TOP, Limits, top_hits
 from condenser.report.state import manifests_of
 
@@ -92,26 +93,12 @@ def text(made: Path) -> str:
     return page(report_of(made), WIDE)[0]
 
 
-def test_the_first_passages_of_a_run_are_those_of_a_plain_reader(tmp_path: Path) -> None:
-    draw = random.Random(1)
-    names = [f"q{number}" for number in range(20)]
-    hits = [
-        ScoredDoc(name, f"d{doc}", 50.0 - rank)
-        for name in names
-        for rank, doc in enumerate(draw.sample(range(60), draw.randint(1, 40)))
-    ]
-    relevant = {name: {f"d{doc}" for doc in draw.sample(range(60), 2)} for name in names}
-    write_run(tmp_path / "run", hits, system="s")
-    by_query: dict[str, list[ScoredDoc]] = defaultdict(list)
-    for hit in read_run(tmp_path / "run"):
-        by_query[hit.query_id].append(hit)
-    expected = {}
-    for name in names[::2]:
-        ranks = [rank for rank, hit in enumerate(by_query[name], 1) if hit.doc_id in relevant[name]]
-        top = [(hit.doc_id, hit.score) for hit in by_query[name][:TOP]]
-        expected[name] = top, min(ranks, default=0)
-    assert top_hits(tmp_path / "run", relevant, set(names[::2])) == expected
-    assert any(first > TOP for _, first in expected.values())  # also beyond what is shown
+def test_the_first_relevant_passage_has_its_rank_also_beyond_those_that_are_shown(tmp_path: Path) -> None:
+    hits = [(f"d{rank}", 50.0 - rank) for rank in range(1, 15)]
+    rows = [ScoredDoc(query_id, *hit) for query_id in ("late", "never", "other") for hit in hits]
+    write_run(tmp_path / "run", rows, system="s")
+    found = top_hits(tmp_path / "run", {"late": {"d14", "d12", "x"}, "other": {"d1"}}, {"late", "never"})
+    assert found == {"late": (hits[:TOP], 12), "never": (hits[:TOP], 0)}
 
 
 def test_the_page_has_the_cells_of_the_table_and_the_values_of_each_query(made: Path, text: str) -> None:
@@ -126,7 +113,8 @@ def test_the_page_has_the_cells_of_the_table_and_the_values_of_each_query(made: 
         assert embedded["first"] == [0 if value == 0 else round(1 / value) for value in values]
     assert found.data["judged"][3] == [found.data["systems"][1]["hits"][3][0], 1]
     assert "train A: 1 updates without a finite loss" in found.text
-    assert "Faults in the data" not in found.text
+    assert "[0.1, 0.9]" in found.text and "better p 0.01" in found.text
+    assert "Faults in the data" not in found.text and "A note below the table." in found.text
 
 
 @pytest.mark.parametrize("values", [("-0.2000", "-0.1000"), ("9.5000", "10.5000"), ("", "0.0000")])
@@ -141,15 +129,6 @@ def test_what_is_missing_is_said_with_its_command(made: Path) -> None:
     found, counts = shown(made, could_be_made=[MISSING, cannot, there])
     assert MISSING["command"] in found.text and "it has no train queries" in found.text
     assert "it is made" not in found.text and counts["missing"] == 2
-
-
-def test_results_of_another_configuration_are_called_out_of_date(made: Path) -> None:
-    def refuse(rule: str, wildcards: dict[str, str]) -> dict[str, Any]:
-        raise LookupError(f"expected another {rule}")
-
-    found, counts = shown(made, spec_of=refuse)
-    assert counts["out_of_date"] == counts["results"] == 9
-    assert "the configuration no longer has the job" in found.text
 
 
 def test_what_is_out_of_date_is_marked_where_it_stands(tmp_path: Path) -> None:
@@ -315,6 +294,11 @@ def words_of(svg: bytes) -> set[str]:
     return {text.strip() for text in re.findall(r"<!-- (.*?) -->", svg.decode(), flags=re.DOTALL)}
 
 
+def test_examples_in_the_docstrings_of_the_page_are_true() -> None:
+    result = doctest.testmod(sys.modules[page.__module__])
+    assert result.attempted == 2 and result.failed == 0
+
+
 def test_charts_name_what_they_show() -> None:
     nan = float("nan")
     family = [Quality(0, 0.3, 0.2, 0.4), Quality(2, 0.5, nan, nan)]
@@ -326,13 +310,6 @@ def test_charts_name_what_they_show() -> None:
     assert texts <= words_of(quality)
     losses = loss_chart({"seed1": [(1.0, 2.0), (2.0, 1.5)]}, name="train A")
     assert {"train A", "seed1", "updates"} <= words_of(losses)
-
-
-def test_times_and_sizes_are_written_in_words() -> None:
-    assert [duration(value) for value in (None, 0.04, 59.96, 75.0, 7260.0)] == [
-        "", "0.0 s", "60.0 s", "1 min 15 s", "2 h 1 min",
-    ]  # fmt: skip
-    assert [size(value) for value in (12, 123_456, 5e9, 2e13)] == ["12 B", "123.5 kB", "5.0 GB", "20.0 TB"]
 
 
 def test_the_counts_of_an_audit_are_shown_where_there_is_one(tmp_path: Path) -> None:
