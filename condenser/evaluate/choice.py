@@ -136,15 +136,14 @@ def evidence(
     kept = [of_set for name, of_set in values.items() if name not in decision.left_out]
     lines = []
     for name, comparisons in decision.comparisons.items():
-        means = (np.concatenate(kept, axis=1) if name == ALL else values[name]).mean(axis=1)
+        of_set = np.concatenate(kept, axis=1) if name == ALL else values[name]
+        means = of_set.mean(axis=1)
         for number, comparison in enumerate(comparisons, start=1):
             lines.append(
                 {
                     "candidate": candidates[number],
                     "queries": name,
-                    "count": sum(of_set.shape[1] for of_set in kept)
-                    if name == ALL
-                    else values[name].shape[1],
+                    "count": of_set.shape[1],
                     "mean": means[number],
                     "start_mean": means[0],
                     "gain": comparison.difference,
@@ -175,14 +174,11 @@ def _said(decision: Decision, number: int, least_gain: float) -> str:
 def picture(frame: pd.DataFrame, *, title: str, start: str, measure: str, confidence: float) -> Picture:
     """The gain of each candidate with its interval, a panel for each set of queries."""
     from matplotlib.figure import Figure as Picture
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
-    from condenser.evaluate.figures._drawing import QUIET, styles
+    from condenser.evaluate.figures._drawing import draw_verdicts, legend_of_verdicts
 
-    looks = {verdict: {**look, "linestyle": ""} for verdict, look in zip(_VERDICTS, styles(3), strict=True)}
-    looks["no difference shown"]["color"] = QUIET
-    shown = frame[frame["gain"].notna()].astype(dict.fromkeys(_ENDS, "float64"))
+    ends = ["gain", "gain_low", "gain_high"]
+    shown = frame[frame["gain"].notna()].astype(dict.fromkeys(ends, "float64"))
     sets, candidates = shown["queries"].unique().tolist(), frame["candidate"].unique().tolist()
     drawn = Picture(
         figsize=(2.6 + 2.1 * max(1, len(sets)), 1.8 + 0.3 * len(candidates)), layout="constrained"
@@ -196,17 +192,8 @@ def picture(frame: pd.DataFrame, *, title: str, start: str, measure: str, confid
     grid[0].set_ylim(len(candidates) - 0.5, -0.5)  # from the top, in the order of the table
     for axis, name in zip(grid, sets, strict=True):
         lines = shown[shown["queries"] == name]
-        axis.axvline(0, color="#000000", lw=0.8)
-        axis.xaxis.set_major_locator(MaxNLocator(4))
-        axis.set_title(f"{name} ({lines['count'].iloc[0]:,})")
-        for line in lines.to_dict("records"):
-            mean, low, high = (line[end] for end in _ENDS)
-            place, look = candidates.index(line["candidate"]), looks[line["verdict"]]
-            axis.errorbar(mean, place, xerr=[[mean - low], [high - mean]], capsize=2, **look)
-    marks = [Line2D([], [], label=verdict, **look) for verdict, look in looks.items()]
-    drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks))
+        places = map(candidates.index, lines["candidate"])
+        points = zip(*(lines[end] for end in ends), places, lines["verdict"], strict=True)
+        draw_verdicts(axis, points, title=f"{name} ({lines['count'].iloc[0]:,})")
+    legend_of_verdicts(drawn)
     return drawn
-
-
-_VERDICTS = ("better", "worse", "no difference shown")
-_ENDS = ("gain", "gain_low", "gain_high")

@@ -77,12 +77,8 @@ def measure_columns(
     nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
     by_column: dict[str, Measured] = {}
     for column in columns:
-        if column.place not in metrics:
-            by_column[column.name] = nothing
-            continue
-        values = values_of_rows(rows, column, metrics)
-        num_queries = values[0].shape[1]
-        if num_queries == 0:
+        values = values_of_rows(rows, column, metrics) if column.place in metrics else []
+        if not values or not values[0].size:
             by_column[column.name] = nothing
             continue
         cells, comparisons = summaries(
@@ -91,7 +87,7 @@ def measure_columns(
             ends=(parse(column.measure).least, 1.0),
             **significance,
         )
-        by_column[column.name] = Measured([*cells.values()], comparisons, num_queries)
+        by_column[column.name] = Measured([*cells.values()], comparisons, values[0].shape[1])
     return by_column
 
 
@@ -159,13 +155,6 @@ def interval_notes(comparisons: Iterable[tuple[str, float, float]]) -> list[str]
     return notes
 
 
-def empty_note(frame: pd.DataFrame) -> list[str]:
-    """Why a smallest detectable difference is empty, where one is."""
-    if frame["smallest_detectable_difference"].isna().any():
-        return ["smallest_detectable_difference is empty where it would be more than the measure can reach."]
-    return []
-
-
 def render_comparisons(frame: pd.DataFrame) -> str:
     """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
     blocks: list[str] = []
@@ -181,7 +170,10 @@ def render_comparisons(frame: pd.DataFrame) -> str:
         blocks.append("\n".join(align_columns({header: [*cells] for header, cells in columns.items()})))
     of_tests = frame[["verdict", "difference_low", "difference_high"]]
     blocks += interval_notes(of_tests.itertuples(index=False, name=None))
-    blocks += empty_note(frame)
+    if frame["smallest_detectable_difference"].isna().any():
+        blocks.append(
+            "smallest_detectable_difference is empty where it would be more than the measure can reach."
+        )
     return "\n\n".join(blocks) or "Nothing to compare."
 
 

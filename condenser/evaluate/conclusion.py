@@ -53,14 +53,14 @@ def conclusion(
     tied = [f'"{name}"' for name, mean in means.items() if mean == means[best] and name != best]
     untested = [f'"{name}"' for name in means if name not in {best, *of_best}]
     answer = f'"{best}" has the highest {tests[0]["measure"]} ({_short(means[best])}'
-    answer += f", the same as {_joined(tied, 'and')})" if tied else ")"
+    answer += f", the same as {joined(tied, 'and')})" if tied else ")"
     if beaten:
-        answer += f" and is significantly better than {_joined(beaten, 'and')}"
+        answer += f" and is significantly better than {joined(beaten, 'and')}"
     if equal:
         answer += ", but not than " if beaten else " but is not significantly better than "
-        answer += _joined(equal, "or")
+        answer += joined(equal, "or")
     if untested:
-        answer += f"; it is not compared with {_joined(untested, 'or')}"
+        answer += f"; it is not compared with {joined(untested, 'or')}"
     answer += f". {_likely_found([*of_best.values()])}"
     # with the size of the row where the tests name it (`condenser.evaluate.comparisons.row_names`)
     names = [(row["method"], f"{row['method']}, {row['train_queries']} train queries") for row in rows]
@@ -90,5 +90,6 @@ def _short(number: float) -> str:
     return f"{round(number, 4):.3f}".replace("0.", ".", 1)
 
 
-def _joined(texts: Sequence[str], word: str) -> str:
+def joined(texts: Sequence[str], word: str) -> str:
+    """`a, b or c`."""
     return f" {word} ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))

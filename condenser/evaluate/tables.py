@@ -17,6 +17,7 @@ from condenser.commands import search_command
 from condenser.data.canonical import count_judged
 from condenser.evaluate.columns import Column, Place, measures_in
 from condenser.evaluate.comparisons import Measured, Metrics, align_columns, seeds_of, written_p_value
+from condenser.evaluate.conclusion import joined
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL, Row, official
 from condenser.files import atomic_write
@@ -336,17 +337,9 @@ def describe_unmeasured(
     if not systems:
         return made_line
     *others, last = dict.fromkeys(systems)
-    return "\n".join(
-        [
-            made_line,
-            f"To search{f' (SYSTEM may also be {_listed(others)})' if others else ''}:",
-            f"  {search_command(dataset, last, overlays=' '.join(overlays))}",
-        ]
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+    also = f" (SYSTEM may also be {joined(others, 'or')})" if others else ""
+    command = search_command(dataset, last, overlays=" ".join(overlays))
+    return f"{made_line}\nTo search{also}:\n  {command}"
 
 
 def _screen(

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import cycle, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import matplotlib.style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.textpath import TextPath
+from matplotlib.ticker import MaxNLocator
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Okabe and Ito 2008: told apart by all kinds of colour vision. For grey, markers and dashes differ too.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
@@ -77,6 +82,34 @@ def panels(titles: Sequence[str], *, title: str, x: str, y: str, share_y: bool) 
         axis.set_ylabel(y)
     picture.suptitle(title)
     return picture, axes[: len(titles)]
+
+
+def draw_line(axis: Axes, line: pd.DataFrame, x: str, *, number: int, count: int, **look: Any) -> None:
+    """Means with their intervals, beside those of the other `count` lines: they would lie on each other."""
+    line = line.sort_values(x).astype(dict.fromkeys((x, "value", "low", "high"), float))
+    spread = [line["value"] - line["low"], line["high"] - line["value"]]
+    axis.errorbar(line[x] * 1.03 ** (number - (count - 1) / 2), line["value"], yerr=spread, capsize=2, **look)
+
+
+def draw_verdicts(axis: Axes, lines: Iterable[tuple[float, float, float, int, str]], *, title: str) -> None:
+    """A panel of a forest plot: of each line mean, low, high, its place and the verdict."""
+    axis.axvline(0, color="#000000", lw=0.8)
+    axis.xaxis.set_major_locator(MaxNLocator(4))
+    axis.set_title(title)
+    looks = _looks_of_verdicts()
+    for mean, low, high, place, verdict in lines:
+        axis.errorbar(mean, place, xerr=[[mean - low], [high - mean]], capsize=2, **looks[verdict])
+
+
+def legend_of_verdicts(picture: Figure) -> None:
+    """The legend of a forest plot."""
+    marks = [Line2D([], [], label=verdict, **look) for verdict, look in _looks_of_verdicts().items()]
+    picture.legend(handles=marks, loc="outside lower center", ncols=len(marks))
+
+
+def _looks_of_verdicts() -> dict[str, dict[str, Any]]:
+    better, worse, none = ({**look, "linestyle": ""} for look in styles(3))
+    return {"better": better, "worse": worse, "no difference shown": {**none, "color": QUIET}}
 
 
 def legend(picture: Figure, axes: Sequence[Axes]) -> None:

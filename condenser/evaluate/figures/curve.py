@@ -85,7 +85,7 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A panel for each measure and train size, and a curve for each line, with the table's intervals."""
     from matplotlib.ticker import NullLocator
 
-    from condenser.evaluate.figures._drawing import legend, panels, styles
+    from condenser.evaluate.figures._drawing import draw_line, legend, panels, styles
 
     sizes = dict.fromkeys(zip(frame["measure"], frame["train_queries"], strict=True))
     drawn, axes = panels(
@@ -101,11 +101,8 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
         axis.set_xscale("log")
         of_panel = frame[(frame["measure"] == measure) & (frame["train_queries"] == size)]
         for number, (title, look) in enumerate(zip(titles, looks, strict=True)):
-            line = of_panel[of_panel["line"] == title].sort_values("x")
-            # side by side, where intervals would lie on each other
-            places = line["x"] * 1.03 ** (number - (len(titles) - 1) / 2)
-            spread = [line["value"] - line["low"], line["high"] - line["value"]]
-            axis.errorbar(places, line["value"], yerr=spread, capsize=2, label=title, **look)
+            line = of_panel[of_panel["line"] == title]
+            draw_line(axis, line, "x", number=number, count=len(titles), label=title, **look)
         ticks = sorted(set(of_panel["x"]))
         axis.set_xticks(ticks, [f"{tick:,.0f}" for tick in ticks])
         axis.xaxis.set_minor_locator(NullLocator())

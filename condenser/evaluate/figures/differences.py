@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 READS = "tests"
 
-_VERDICTS = ("better", "worse", "no difference shown")
 _COLUMNS = [
     *("measure", "compared_with", "row", "difference", "difference_low", "difference_high"),
     *("holm_p_value", "verdict", "row_seeds", "compared_with_seeds", "queries"),
@@ -53,13 +52,9 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A column of panels for each measure, a row of panels for each row that others are compared with."""
     from matplotlib.figure import Figure as Picture
-    from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
-    from condenser.evaluate.figures._drawing import QUIET, styles
+    from condenser.evaluate.figures._drawing import draw_verdicts, legend_of_verdicts
 
-    looks = {verdict: {**look, "linestyle": ""} for verdict, look in zip(_VERDICTS, styles(3), strict=True)}
-    looks["no difference shown"]["color"] = QUIET
     measures, groups = frame["measure"].unique(), frame.groupby("compared_with", sort=False)
     rows_of = {str(reference): lines["row"].unique().tolist() for reference, lines in groups}
     heights = [len(rows) + 3 for rows in rows_of.values()]
@@ -72,15 +67,10 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
         axes[0].set_ylim(len(rows) - 0.5, -1.5)  # from the top, in the order of the table
         for axis, measure in zip(axes, measures, strict=True):
             shown = frame[(frame["compared_with"] == reference) & (frame["measure"] == measure)]
-            axis.axvline(0, color="#000000", lw=0.8)
-            axis.xaxis.set_major_locator(MaxNLocator(4))
-            axis.set_title(measure)
-            for line in shown.to_dict("records"):
-                mean, low, high = (float(line[f"difference{end}"]) for end in ("", "_low", "_high"))
-                reach = [[mean - low], [high - mean]]
-                axis.errorbar(mean, rows.index(line["row"]), xerr=reach, capsize=2, **looks[line["verdict"]])
+            limits = (shown[f"difference{end}"].astype(float) for end in ("", "_low", "_high"))
+            points = zip(*limits, map(rows.index, shown["row"]), shown["verdict"], strict=True)
+            draw_verdicts(axis, points, title=measure)
     for axis in grid[-1]:
         axis.set_xlabel(f"difference, {100 * frame['confidence'].iloc[0]:g} % interval")
-    marks = [Line2D([], [], label=verdict, **look) for verdict, look in looks.items()]
-    drawn.legend(handles=marks, loc="outside lower center", ncols=len(marks))
+    legend_of_verdicts(drawn)
     return drawn

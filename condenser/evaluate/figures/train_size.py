@@ -85,9 +85,9 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
 
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A panel for each measure and a line for each system, with the intervals of the table."""
-    from matplotlib.ticker import FixedLocator, NullLocator
+    from matplotlib.ticker import NullLocator
 
-    from condenser.evaluate.figures._drawing import legend, panels, styles
+    from condenser.evaluate.figures._drawing import draw_line, legend, panels, styles
 
     titles = list(dict.fromkeys(frame["measure"]))
     drawn, axes = panels(
@@ -104,26 +104,18 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
         of_panel = frame[frame["measure"] == measure]
         axis.set_xscale("log")
         for method, look in looks.items():
-            line = of_panel[of_panel["method"] == method].sort_values("queries").astype({"value": float})
-            below, above = (
-                (line["value"] - line["low"]).astype(float),
-                (line["high"] - line["value"]).astype(float),
-            )
-            if method not in sized:
-                axis.axhline(line["value"].iloc[0], label=method, **{**look, "marker": "", "lw": 1.0})
-                continue
-            # side by side, where intervals would lie on each other
-            beside = 1.03 ** (sized.index(method) - (len(sized) - 1) / 2)
-            places = line["queries"].astype(float) * beside
-            axis.errorbar(places, line["value"], yerr=[below, above], capsize=2, label=method, **look)
+            line, look = of_panel[of_panel["method"] == method], {"label": method, **look}
+            if method in sized:
+                number = sized.index(method)
+                draw_line(axis, line, "queries", number=number, count=len(sized), **look)
+            else:
+                axis.axhline(line["value"].iloc[0], **{**look, "marker": "", "lw": 1.0})
         sizes = of_panel.dropna(subset="queries").drop_duplicates("queries").sort_values("queries")
-        axis.xaxis.set_major_locator(FixedLocator(sizes["queries"].astype(float).tolist()))
+        names = [
+            f"{queries:,}" + ("\n(all)" if name == "all" else "")
+            for queries, name in zip(sizes["queries"], sizes["train_queries"], strict=True)
+        ]
+        axis.set_xticks(sizes["queries"].astype(float).tolist(), names)
         axis.xaxis.set_minor_locator(NullLocator())
-        axis.set_xticklabels(
-            [
-                f"{queries:,}" + ("\n(all)" if name == "all" else "")
-                for queries, name in zip(sizes["queries"], sizes["train_queries"], strict=True)
-            ]
-        )
     legend(drawn, axes)
     return drawn

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -97,11 +98,15 @@ def test_level_and_seed_are_those_of_the_configuration(
     assert more.detectable_difference > default.comparisons[1, 0].detectable_difference
 
 
-def test_an_empty_detectable_difference_is_explained(by_column: dict[str, Measured]) -> None:
+def test_the_terminal_explains_what_is_empty_and_an_interval_that_contradicts_its_verdict(
+    by_column: dict[str, Measured],
+) -> None:
     frame = make_comparisons(ROWS, by_column)
-    assert "is empty" not in render_comparisons(frame)
+    assert not re.search("is empty|interval", render_comparisons(frame))
     frame.loc[1, "smallest_detectable_difference"] = pd.NA
-    assert "smallest_detectable_difference is empty where" in render_comparisons(frame)
+    frame.loc[1, ["verdict", "difference_low", "difference_high"]] = ["worse", -0.2, 0.01]
+    shown = render_comparisons(frame)
+    assert "smallest_detectable_difference is empty where" in shown and "unlike those measured" in shown
 
 
 def test_rows_of_several_sizes_are_told_apart() -> None:
@@ -147,13 +152,6 @@ def test_an_interval_that_contradicts_the_verdict_is_explained(
 ) -> None:
     notes = interval_notes([("better", 0.1, 0.2), (verdict, low, high)])
     assert [note is not None and note in line for line in notes] == [True] * (note is not None)
-
-
-def test_the_terminal_explains_such_an_interval(by_column: dict[str, Measured]) -> None:
-    frame = make_comparisons(ROWS, by_column)
-    assert "interval" not in render_comparisons(frame)
-    frame.loc[1, ["verdict", "difference_low", "difference_high"]] = ["worse", -0.2, 0.01]
-    assert "unlike those measured" in render_comparisons(frame)
 
 
 def test_a_table_with_nothing_to_compare_has_a_header_alone(by_column: dict[str, Measured]) -> None:

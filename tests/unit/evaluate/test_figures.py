@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
-from condenser.evaluate import figures, published
+from condenser.evaluate import figures
 from condenser.evaluate.comparisons import Measured, make_comparisons
 from condenser.evaluate.figures import costs
 from condenser.evaluate.figures._drawing import legend, panels, svg
@@ -270,12 +270,6 @@ def publish(file: Path) -> None:
     rewrite(file, "measured", "published")
 
 
-def test_published_rows_are_left_out(tmp_path: Path) -> None:
-    settings, files = low_data(tmp_path)
-    rewrite(files[0], "BM25\t8\t0.2\t0.7\tmeasured", "BM25\t8\t0.2\t0.7\tpublished")
-    assert set(table_of(settings, files)["method"]) == {"BERT"}
-
-
 @pytest.mark.parametrize(
     ("kind", "changes", "edit", "message"),
     [
@@ -348,26 +342,6 @@ def test_costs_are_sums_over_the_jobs_of_a_rule_and_published_ones_say_so(tmp_pa
     assert 7 * 24 * 4 == 672 and (2 * 24 * 4, 3 * 24 * 4) == (192, 288)
 
 
-def test_a_manifest_of_an_earlier_version_leaves_cells_empty(tmp_path: Path) -> None:
-    settings, (first, *_) = jobs(tmp_path)
-    record = read_json(first)
-    for key in ("sha256", "processor_s", "peak_memory_mb", "processes", "peak_gpu_memory_mb"):
-        del record[key]
-    write_json(first, sealed(record))
-    line = table_of(settings, [first, costs.Settings.PUBLISHED]).iloc[0]
-    assert float(line["seconds"]) == 3600 and float(line["gpu_hours"]) == 1.0
-    assert all(pd.isna(line[key]) for key in ("processor_hours", "peak_memory_mb", "peak_gpu_memory_mb"))
-    drawn = picture_of(settings, table_of(settings, [first, costs.Settings.PUBLISHED]))
-    assert "not measured" in written_in(drawn)
-
-
-def test_published_costs_name_a_source_each() -> None:
-    assert costs.Settings.PUBLISHED.read_text(encoding="utf-8").startswith("# ")
-    for line in published.read(costs.Settings.PUBLISHED):
-        assert line["source"] and (line["gpu_hours"] or line["parameters"])
-        assert not line["gpu_hours"] or (line["device"] and line["collection"])
-
-
 # ---- the pictures
 
 
@@ -403,9 +377,3 @@ def test_a_loss_may_have_a_logarithmic_axis(tmp_path: Path) -> None:
     settings, files = losses(tmp_path)
     drawn = picture_of({**settings, "log_axis": True}, table_of(settings, files))
     assert "loss (mean of 2 updates, log scale)" in written_in(drawn)
-
-
-def test_every_kind_is_drawn_here() -> None:
-    from condenser import kinds
-
-    assert set(DRAWN) == set(kinds.names(figures.FOLDER))
