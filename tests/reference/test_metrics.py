@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import pytrec_eval
+from runs import scores_by_query
 
-from condenser.data.records import Qrel, ScoredDoc, read_qrels, read_run, write_qrels, write_run
+from condenser.data.records import Qrel, ScoredDoc, read_qrels, write_qrels, write_run
 from condenser.evaluate.metrics import grades_of, means, measure_run, read_rankings
 
 
@@ -41,14 +42,9 @@ def test_recall_and_ndcg_equal_trec_eval(tmp_path, seed, depth, max_grade, relev
         measures=["R@1", "R@20", "R@100", "R@1000", "nDCG@5", "nDCG@10", "nDCG@1000"],
         relevant_grade=relevant_grade,
     )
-    run: dict[str, dict[str, float]] = {}
-    for row in read_run(run_file):
-        run.setdefault(row.query_id, {})[row.doc_id] = row.score
-    grades: dict[str, dict[str, int]] = {}
-    for qrel in read_qrels(qrels_file):
-        grades.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.grade
-    binary = pytrec_eval.RelevanceEvaluator(grades, {"recall.1,20,100,1000"}, relevance_level=relevant_grade)
-    graded = pytrec_eval.RelevanceEvaluator(grades, {"ndcg_cut.5,10,1000"})
+    run = scores_by_query(run_file)
+    binary = pytrec_eval.RelevanceEvaluator(judged, {"recall.1,20,100,1000"}, relevance_level=relevant_grade)
+    graded = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.5,10,1000"})
     recalls, gains = binary.evaluate(run), graded.evaluate(run)
     assert len(recalls) == 30
     trec_name = {"R": "recall", "nDCG": "ndcg_cut"}

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
 from condenser.data.records import Query, ScoredDoc, write_queries, write_run
 from condenser.evaluate.choice import ALL, Decision, decide, evidence, known_items, picture, values_of_runs
@@ -39,13 +38,7 @@ def test_the_item_to_find_is_the_passage_or_its_document(tmp_path: Path) -> None
     assert known_items(tmp_path / "q.jsonl", is_split=True) == {"d#1": {"d": 1}, "e#2": {"e": 1}}
 
 
-@pytest.mark.parametrize(
-    ("measure", "expected"),
-    [("MRR@10", [[1, 1 / 2, 0], [0, 1, 0]]), ("nDCG@10", [[1, 1 / log2(3), 0], [0, 1, 0]])],
-)
-def test_a_run_is_measured_by_where_it_has_the_item(
-    tmp_path: Path, measure: str, expected: list[list[float]]
-) -> None:
+def test_a_run_is_measured_by_where_it_has_the_item(tmp_path: Path) -> None:
     runs = {
         "first": [("a", ["a", "b"]), ("b", ["a", "b"]), ("c", ["a"])],
         "second": [("b", ["b"]), ("c", ["a", "b"])],  # lacks the query a
@@ -54,8 +47,8 @@ def test_a_run_is_measured_by_where_it_has_the_item(
         hits = (ScoredDoc(query, doc, -rank) for query, docs in found for rank, doc in enumerate(docs))
         write_run(tmp_path / name, hits, system=name)
     items = {name: {name: 1} for name in "abc"}
-    values = values_of_runs([tmp_path / name for name in runs], items, measure=measure)
-    np.testing.assert_allclose(values, expected)
+    values = values_of_runs([tmp_path / name for name in runs], items, measure="nDCG@10")
+    np.testing.assert_allclose(values, [[1, 1 / log2(3), 0], [0, 1, 0]])
 
 
 @pytest.mark.parametrize(
@@ -105,16 +98,6 @@ def test_a_small_set_is_left_out_and_without_any_other_the_start_is_kept() -> No
     decision = decided({"small": values["small"]})
     assert (decision.chosen, decision.comparisons) == (0, {})
     assert evidence(decision, values, names, least_gain=0.01)["decision"].tolist() == ["left out"]
-
-
-@pytest.mark.ci
-def test_models_that_are_as_good_as_the_start_are_seldom_taken() -> None:
-    """One candidate in each of 200 collections: a false gain in 2.5 %, and in more by chance."""
-    num, chosen = 200, 0
-    for seed in range(num):
-        values = np.random.default_rng(seed).uniform(size=(2, 150))
-        chosen += decided({"one": values}, permutations=400, seed=seed).chosen
-    assert chosen / num <= 0.025 + norm.ppf(0.999) * (0.025 * 0.975 / num) ** 0.5
 
 
 def test_a_picture_has_a_panel_for_each_set_and_is_drawn_without_any() -> None:

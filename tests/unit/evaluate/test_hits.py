@@ -34,7 +34,6 @@ from condenser.files import read_json
         ("caf\u00e9", ["cafe\u0301"], True),  # composed and decomposed are one
         ("cafe", ["caf\u00e9"], False),  # an accent is part of the token
         ("a \ufb01ne day", ["fine"], False),  # a ligature is a letter of its own
-        ("x\u00b2", ["x2"], False),  # and so is a raised number
         ("U.S. Army", ["U.S."], True),
         ("The $5.00 bill", ["$5"], True),
         ("The $5.00 bill", ["5.0"], False),  # 00 is one token
@@ -43,18 +42,10 @@ from condenser.files import read_json
         ("anything", [" \u200b"], False),  # no token: a zero-width space is a control character
         ("\u5317\u4eac\u5e02", ["\u5317\u4eac"], False),  # letters without spaces are one token
         ("one two three", ["zero", "two three"], True),
-        ("Born in S\u00e3o Paulo, Brazil", ["sa\u0303o paulo"], True),  # several tokens, one with an accent
-        ("Born in S\u00e3o Paulo, Brazil", ["sao paulo"], False),
         ("Born in S\u00e3o Paulo, Brazil", ["sa"], False),  # an accent ends no token
         ("\u00c9MILE ZOLA wrote it", ["\u00e9mile zola"], True),
-        ("He said: \u201cNo!\u201d Then left", ["no"], True),
-        ("Then, in 1990, he left", ["in 1990, he"], True),
-        ("Then, in 1990, he left", ["in 1990 he"], False),  # the comma is a token
         ("rock \u2019n\u2019 roll", ["rock 'n' roll"], False),  # apostrophes are not made alike
-        ("C\u00f4te d'Ivoire", ["cote d'ivoire", "C\u00f4te d'Ivoire"], True),
-        ("10\u00b0C today", ["10\u00b0"], True),
         ("a\u00a0b", ["a b"], True),  # a no-break space separates
-        ("new\nyork\tcity", ["New York City"], True),
     ],
 )
 def test_an_answer_is_a_contiguous_sequence_of_tokens(text: str, answers: list[str], expected: bool) -> None:

@@ -17,15 +17,6 @@ def measured(run, grades, *, measures=NAMES, relevant_grade=1):
     return measure_run(rankings, grades, measures=measures, relevant_grade=relevant_grade)
 
 
-def test_a_relevant_passage_at_rank_eleven_gives_no_reciprocal_rank():
-    docs = [f"d{rank}" for rank in range(1, 12)]
-    values, _ = measured({"q": docs}, {"q": {"d11": 1}})
-    assert values["q"]["MRR@10"] == 0.0
-    values, _ = measured({"q": docs}, {"q": {"d10": 1, "d11": 1}})
-    assert values["q"]["MRR@10"] == 0.1
-    assert values["q"]["R@100"] == 1.0
-
-
 @pytest.mark.parametrize(
     ("second", "grade", "counted"),
     [
@@ -111,10 +102,6 @@ def test_a_name_that_is_no_measure_at_a_depth_is_refused_with_those_there_are(na
     with pytest.raises(ValueError, match=r"expected measures such as MRR@10, ") as caught:
         parse(name)
     assert repr(name) in str(caught.value)
-
-
-def test_a_measure_has_its_depth_and_the_name_it_was_asked_for_by():
-    assert (parse("nDCG@1000").name, parse("nDCG@1000").depth) == ("nDCG@1000", 1000)
 
 
 def test_measures_of_any_depth_worked_by_hand():

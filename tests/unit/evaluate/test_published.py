@@ -101,14 +101,10 @@ def test_of_two_files_the_first_figure_wins_and_a_wrong_column_is_named(tmp_path
         published.rows_of([wrong])
 
 
-def test_a_line_of_another_width_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "table.tsv"
-    path.write_text("# source\nmethod\tbatch_size\tMRR@10\n\nA\t8\t0.5\nB\t8\n")
-    with pytest.raises(ValueError, match=r"table\.tsv:5: expected 3 columns, got 2\. Use tabs"):
-        published.read(path)
-
-
-def test_comments_and_blank_lines_are_no_rows_and_cells_stay_as_written(tmp_path: Path) -> None:
-    path = tmp_path / "table.tsv"
-    path.write_text("# source\nmethod\tbatch_size\tMRR@10\n# note\n\nA\t\t0.50\n")
+def test_cells_stay_as_written_and_a_line_of_another_width_is_named(tmp_path: Path) -> None:
+    path, text = tmp_path / "table.tsv", "# source\nmethod\tbatch_size\tMRR@10\n# note\n\nA\t\t0.50\n"
+    path.write_text(text)
     assert published.read(path) == [{"method": "A", "batch_size": "", "MRR@10": "0.50"}]
+    path.write_text(f"{text}B\t8\n")
+    with pytest.raises(ValueError, match=r"table\.tsv:6: expected 3 columns, got 2\. Use tabs"):
+        published.read(path)

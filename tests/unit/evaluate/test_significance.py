@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from condenser.evaluate import significance
 from condenser.evaluate.significance import (
     difference_interval,
     holm,
@@ -53,12 +51,7 @@ def test_mean_and_standard_deviation_are_of_the_seeds_means():
     assert mean_and_sd(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])) == pytest.approx(
         (2 / 3, math.sqrt((1 / 36 + 4 / 36 + 1 / 36) / 2))
     )
-
-
-def test_one_seed_has_no_standard_deviation():
-    mean, sd = mean_and_sd(np.array([[0.0, 0.5]]))
-    assert mean == 0.25
-    assert math.isnan(sd)
+    assert mean_and_sd(np.array([[0.0, 0.5]])) == pytest.approx((0.25, math.nan), nan_ok=True)
 
 
 # --- randomisation over queries -----------------------------------------------------------------
@@ -82,10 +75,6 @@ def test_few_queries_give_scipys_exact_p_value(differences):
     assert randomisation_test(np.array([differences]), num_permutations=2000, seed=1) == [
         pytest.approx(exact.pvalue, abs=1e-12)
     ]
-
-
-def test_three_equal_differences_give_a_quarter_by_hand():
-    assert randomisation_test(np.full((1, 3), 0.1), num_permutations=8, seed=1) == [2 / 8]
 
 
 def test_random_permutations_come_near_the_exact_p_value():
@@ -162,23 +151,12 @@ def test_a_system_repeated_for_each_seed_counts_as_one_without_seeds():
     assert standard_error(repeated, generator.random((1, 50)))[1] == 49
 
 
-def test_unequal_numbers_of_seeds_pool_their_variance():
-    queries = np.linspace(0, 1, 30)
-    of_first, of_second = np.array([0.1, 0.3]), np.array([0.4, 0.35, 0.5, 0.55, 0.2])
-    error, degrees_of_freedom = standard_error(of_first[:, None] + queries, of_second[:, None] + queries)
-    pooled = (1 * of_first.var(ddof=1) + 4 * of_second.var(ddof=1)) / 5
-    assert error == pytest.approx(math.sqrt(pooled * (1 / 2 + 1 / 5)))
-    assert degrees_of_freedom == pytest.approx(5)
-
-
 # Beside each case, the share of false alarms in 20,000 simulations; its standard error is .0015.
 @pytest.mark.parametrize(
     "case",
     [
         {"num_seeds": 1},  # .0508
-        {"num_seeds": 1, "system_sd": 0.5},  # .0485
         {"num_seeds": 3},  # .0481
-        {"num_seeds": 3, "seed_sd": 0.05},  # .0518
         {"num_seeds": 3, "seed_sd": 0.2},  # .0510
         {"num_seeds": 3, "seed_sd": 0.1, "system_sd": 0.5},  # .0573
         {"num_seeds": 3, "seed_sd": 0.1, "noise_sd": 0.05},  # .0525
@@ -229,18 +207,6 @@ def test_systems_with_other_numbers_of_seeds_are_not_paired():
         assert compared(first, other, pair_seeds=True) == compared(first, other)
 
 
-# In 4,000 simulations .045 and .053 (not paired: .0005 and .016); three seeds .060 and .060.
-@pytest.mark.parametrize("own_sd", [0.05, 0.2])
-def test_systems_that_share_their_seeds_give_5_percent_false_alarms_if_paired(own_sd):
-    generator, false_alarms = np.random.default_rng(20), 0
-    for _ in range(500):
-        shared = generator.normal(1, 2, size=200) + 0.2 * generator.normal(size=(5, 1))
-        own = own_sd * generator.normal(size=(2, 5, 1)) + 0.5 * generator.normal(size=(2, 5, 200))
-        pair = significance._paired_by_seed(*reciprocal_ranks(shared + own))
-        false_alarms += paired_tests([pair], num_permutations=1, seed=1)[0] <= ALPHA
-    assert 0.025 <= false_alarms / 500 <= 0.08
-
-
 # --- intervals ----------------------------------------------------------------------------------
 
 
@@ -280,17 +246,6 @@ def test_intervals_of_hits_cover_every_true_share_as_the_binomial_says(num_queri
         assert covering >= 0.93
 
 
-@pytest.mark.parametrize("num_queries", [20, 50, 200])
-@pytest.mark.parametrize("share", [0.02, 0.1])  # of the queries that differ
-def test_intervals_of_a_difference_that_few_queries_show_cover_it(num_queries, share):
-    gains, probabilities = [0.05, 0.5, 1.0, -0.5, 0.0], [*(share * np.array([0.4, 0.3, 0.1, 0.2])), 1 - share]
-    size = (2000, 1, num_queries)
-    samples = np.random.default_rng(24).choice(gains, p=probabilities, size=size)
-    limits = np.array([difference_interval(sample, 0 * sample, **NINETY_FIVE) for sample in samples])
-    truth = np.dot(gains, probabilities)
-    assert ((limits[:, 0] <= truth) & (truth <= limits[:, 1])).mean() >= 0.93
-
-
 def test_an_interval_lies_within_the_ends_and_holds_the_measured_mean():
     values = np.array([[0.0] * 40, [0.3] + [0.0] * 39, [0.9] * 40])  # seeds that differ more than queries
     for confidence in (0.5, 0.95, 0.999):
@@ -300,15 +255,15 @@ def test_an_interval_lies_within_the_ends_and_holds_the_measured_mean():
     assert low < 1.0 == high
 
 
-@pytest.mark.parametrize("num_seeds", [1, 3])  # of 1,500 at 20, 50, 200 and 1,000: .945 to .991
-@pytest.mark.parametrize("num_queries", [20, 250])
-def test_about_95_percent_of_intervals_of_a_difference_cover_it(num_seeds, num_queries):
-    generator = np.random.default_rng(22)
-    of_system = {"num_seeds": num_seeds, "seed_sd": 0.1 * (num_seeds > 1), "noise_sd": 0.5, "system_sd": 0.5}
-    covering = 0
+@pytest.mark.parametrize("num_queries", [20, 250])  # of 1,500 at 20, 50, 200 and 1,000: .945 to .991
+def test_about_95_percent_of_intervals_of_a_difference_over_three_seeds_cover_it(num_queries):
+    generator, covering = np.random.default_rng(22), 0
     for _ in range(1000):
         difficulty = generator.normal(1, 2, size=num_queries)
-        first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
+        first, second = (
+            simulated(generator, difficulty, num_seeds=3, seed_sd=0.1, noise_sd=0.5, system_sd=0.5)
+            for _ in range(2)
+        )
         low, high = difference_interval(first, second, **NINETY_FIVE)
         covering += low <= 0 <= high
     assert covering / 1000 >= 0.93
@@ -320,20 +275,6 @@ def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
     low, high = interval(values, **NINETY_FIVE)
     half_width = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)
     assert (high - low) / 2 == pytest.approx(half_width, rel=0.02)
-
-
-@pytest.mark.parametrize("num_seeds", [1, 3])
-def test_95_percent_of_intervals_cover_the_mean_over_very_many_seeds_and_queries(num_seeds):
-    generator, covering = np.random.default_rng(21), 0
-    seed_sd = 0.1 * (num_seeds > 1)
-    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
-    truth = reciprocal_ranks(generator.normal(1, total_sd, size=4_000_000)).mean()
-    for _ in range(1000):
-        difficulty = generator.normal(1, 2, size=200)
-        values = simulated(generator, difficulty, num_seeds=num_seeds, seed_sd=seed_sd, noise_sd=0.5)
-        low, high = interval(values, **NINETY_FIVE)
-        covering += low <= truth <= high
-    assert 0.935 <= covering / 1000 <= 0.98
 
 
 def test_a_small_difference_of_all_queries_is_one() -> None:
@@ -351,12 +292,6 @@ def test_holm_by_hand():
     assert holm([0.2]) == [0.2]
     assert holm([0.7, 0.6]) == [1.0, 1.0]
     assert holm([]) == []
-
-
-def test_holm_keeps_one_false_alarm_among_many_at_the_level():
-    p_values = np.random.default_rng(10).random((4000, 8))
-    families = sum(min(holm(of_family)) <= ALPHA for of_family in p_values.tolist())
-    assert 0.04 <= families / 4000 <= 0.06
 
 
 def test_detectable_difference_of_many_queries_is_two_point_eight_standard_errors():
@@ -456,6 +391,9 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
     p_values = [paired_test(systems[one], systems[other], **permutations) for one, other in PAIRS]
     assert [one.p_value for one in comparisons.values()] == p_values
     assert [one.holm_p_value for one in comparisons.values()] == holm(p_values)
+    alone = compared(systems["condenser"], systems["bm25"], confidence=1 - ALPHA / len(PAIRS))
+    detectable = pytest.approx(alone.detectable_difference, rel=1e-3)
+    assert comparisons["condenser", "bm25"].detectable_difference == detectable
     for name, cell in cells.items():
         np.testing.assert_equal((cell.mean, cell.sd), mean_and_sd(systems[name]))
         assert (cell.low, cell.high) == interval(systems[name], **NINETY_FIVE)
@@ -464,13 +402,6 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
         first, second = systems[one], systems[other]
         assert comparison.difference == pytest.approx(first.mean() - second.mean(), abs=1e-15)
         assert (comparison.low, comparison.high) == difference_interval(first, second, **NINETY_FIVE)
-        differences = significance._differences(first, second)
-        of_difference = variance(
-            np.append(differences, significance._two_more(differences, 1.0)), [first, second]
-        )
-        assert comparison.detectable_difference == minimal_detectable_difference(
-            of_difference, alpha=ALPHA / len(PAIRS), power=0.8, seed=5
-        )
         over_seeds = bool({one, other} & {"condenser", "cocondenser"})
         assert comparison.test == f"{'t test over seeds and' if over_seeds else 'randomisation over'} queries"
         assert comparison.verdict == verdict(comparison.difference, comparison.holm_p_value, alpha=ALPHA)
@@ -517,19 +448,3 @@ def test_seeds_whose_means_agree_by_chance_give_the_p_value_over_queries():
     first = np.array([[0.0, 1.0, 0.5, 0.25], [1.0, 0.0, 0.25, 0.5]])
     second = np.array([[0.0, 0.0, 0.25, 0.0], [0.25, 0.0, 0.0, 0.0]])
     assert paired_test(first, second, num_permutations=100, seed=1) == 2 / 2**4
-
-
-@pytest.mark.ci
-def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_than_ten_seconds():
-    generator = np.random.default_rng(15)
-    difficulty = generator.normal(1, 2, size=6980)
-    systems = {
-        str(index): simulated(
-            generator, difficulty, num_seeds=1 + 2 * (index % 2), seed_sd=0.05, noise_sd=0.5
-        )
-        for index in range(20)
-    }
-    pairs = [(str(one), str(reference)) for reference in range(3) for one in range(reference + 1, 20)]
-    start = time.process_time()
-    summaries(systems, pairs, **(SETTINGS | {"permutations": 10_000}))
-    assert time.process_time() - start < 10
