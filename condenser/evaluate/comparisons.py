@@ -74,7 +74,7 @@ def measure_columns(
         metrics: from `read_metrics`.
         significance: further arguments of `summaries`.
     """
-    nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
+    nothing = Measured([Cell(*[math.nan] * 3)] * len(rows), {}, 0)
     by_column: dict[str, Measured] = {}
     for column in columns:
         values = values_of_rows(rows, column, metrics) if column.place in metrics else []

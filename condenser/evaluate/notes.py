@@ -319,7 +319,7 @@ def _left_out_of_run(record: Record) -> Iterator[str]:
 
 
 def update_lines(
-    trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path], records: Sequence[Record] = ()
+    trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path], records: Sequence[Record]
 ) -> list[str]:
     """The updates of each model and system, and the epochs that they are, from the logs of the trainings.
 

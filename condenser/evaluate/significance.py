@@ -29,13 +29,9 @@ _NUM_REPETITIONS = 4000  # then a detectable difference is right to about a hund
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What a table shows of one system; NaN where a number is not defined.
-
-    `sd` is over seeds; `low` and `high` bound the interval of the mean (`interval`).
-    """
+    """What a table shows of one system: the mean and its `interval`; NaN where nothing is judged."""
 
     mean: float
-    sd: float
     low: float
     high: float
 
@@ -95,7 +91,7 @@ def summaries(
     ]
     differences = [_differences(first, second) for first, second in of_pairs]
     cells = {
-        name: Cell(*mean_and_sd(values), *interval(values, confidence=confidence, ends=ends))
+        name: Cell(mean_and_sd(values)[0], *interval(values, confidence=confidence, ends=ends))
         for name, values in systems.items()
     }
     p_values = paired_tests(of_pairs, num_permutations=permutations, seed=seed)
@@ -312,8 +308,7 @@ class Variance:
     """Of a mean or a difference of means: of seeds, and of queries without the noise of seeds."""
 
     of_seeds: float  # 0 where seeds do not differ
-    of_systems: float
-    of_queries: float  # what it would be without seeds
+    of_systems: float  # over queries, without the noise of seeds
     seed_degrees: int
     query_degrees: int
 
@@ -366,7 +361,7 @@ def variance(per_query: Float64[np.ndarray, " query"], systems: Sequence[Values]
     """
     num_queries = len(per_query)
     if num_queries == 1:
-        return Variance(0.0, math.nan, math.nan, 0, 0)
+        return Variance(0.0, math.nan, 0, 0)
     of_queries = float(per_query.var(ddof=1)) / num_queries
     replicated = [values for values in systems if (values != values[0]).any()]
     degrees_of_freedom = sum(len(values) - 1 for values in replicated)
@@ -380,10 +375,10 @@ def variance(per_query: Float64[np.ndarray, " query"], systems: Sequence[Values]
     of_seeds = between_seeds * inverse_seeds
     # Means that agree to the last digits do not differ.
     if of_seeds <= 1e-12 * of_queries:
-        return Variance(0.0, of_queries, of_queries, 0, num_queries - 1)
+        return Variance(0.0, of_queries, 0, num_queries - 1)
     of_noise = within_seeds * inverse_seeds / (num_queries * (num_queries - 1))
     of_systems = max(of_queries - of_noise, 0.0)
-    return Variance(of_seeds, of_systems, of_queries, degrees_of_freedom, num_queries - 1)
+    return Variance(of_seeds, of_systems, degrees_of_freedom, num_queries - 1)
 
 
 def minimal_detectable_difference(of_difference: Variance, *, alpha: float, power: float, seed: int) -> float:

@@ -148,7 +148,7 @@ def compared_rows(folder: Path) -> tuple[dict[str, Any], list[Path]]:
 
     found = {
         measure: Measured(
-            [Cell(mean, 0.0, 0.0, 1.0) for mean in (0.3, 0.3 + step, 0.1)],
+            [Cell(mean, 0.0, 1.0) for mean in (0.3, 0.3 + step, 0.1)],
             {(1, 0): compared("better", step, step / 2), (2, 0): other},
             60,
         )

@@ -184,7 +184,7 @@ def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_p
     ]
     trainings = [{"system": "round1", "variant": name} for name in ("seed1", "seed2", "n250-seed1")]
     trainings.append({"system": "round2", "variant": "seed1", "soup": 3})
-    assert update_lines(trainings, files) == [
+    assert update_lines(trainings, files, []) == [
         "round1: 4 to 6 updates, 3 epochs.",
         "round1 (250 train queries): 2 updates, 1 epoch.",
         "round2: 6 updates, 3 epochs, in 3 trainings whose weights are averaged.",
