@@ -43,7 +43,7 @@ METHODS = {
 }
 SIGNIFICANCE: dict[str, Any] = {"confidence": 0.95, "power": 0.8, "permutations": 1000, "seed": 42}
 FIGURES = published.rows_of([published.file("cocondenser_table2")])
-OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES = 8_841_823, 6_980, 43
+OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES = 8_841_823, 6_980
 
 
 def row(system: str, **changes: Any) -> dict[str, Any]:
@@ -236,21 +236,15 @@ def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_
 @pytest.mark.parametrize(
     ("source", "counts", "line"),
     [
-        (
-            *("pydoc", (2000, 100)),
-            "This is not the papers' collection: do not compare with their figures.",
-        ),
-        (
-            *("msmarco", (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES)),
-            "This is not what the papers' table was measured on: do not compare with it.",
-        ),
+        ("pydoc", (2000, 100), "This is not the papers' collection: do not compare with"),
+        ("msmarco", (OFFICIAL_PASSAGES, 43), "This is not what the papers' table was measured on: do not"),
     ],
 )
 def test_the_terminal_says_where_figures_may_not_be_compared(
     whole: pd.DataFrame, source: str, counts: tuple[int, int], line: str
 ) -> None:
     columns = columns_of(["MRR@10", "R@1000"], source=source)
-    assert line in shown(made(columns=columns, counts={"msmarco": counts_of(*counts)})).splitlines()
+    assert line in shown(made(columns=columns, counts={"msmarco": counts_of(*counts)}))
     assert "do not compare" not in shown(whole)
     assert "(+ or -): ours less the published figure of the same method" in shown(whole)
 
