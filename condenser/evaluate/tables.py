@@ -117,7 +117,7 @@ def evaluation_sets(
         of_place = counts[column.dataset]
         splits = [str(column.train_split), str(column.split)]
         shared = of_place.get("queries_shared_by_splits", {}).get("+".join(sorted(splits)), 0)
-        there = [parse(column.measure).depth for column in columns if column.place == column.place]
+        there = [parse(other.measure).depth for other in columns if other.place == column.place]
         sets[column.place] = EvaluationSet(
             column.dataset,
             column.source,

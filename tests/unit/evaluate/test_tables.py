@@ -202,6 +202,20 @@ def test_items_that_train_and_test_share_are_said_and_keep_the_official_figures(
     assert (found.official is not None) == (official_name is not None)
 
 
+def test_runs_are_shallow_by_the_measures_of_their_own_evaluation_set() -> None:
+    columns = [
+        Column(name, dataset, "dev", measure, "beir", "train", depth)
+        for name, dataset, measure, depth in (
+            ("R@1000", "mine", "R@1000", 1000),
+            ("nq/hits@20", "nq", "hits@20", 100),
+            ("nq/R@200", "yours", "R@200", 100),
+        )
+    ]
+    counts = {"passages": 5000, "queries": {"dev": 7}}
+    sets = evaluation_sets(columns, dict.fromkeys(("mine", "nq", "yours"), counts))
+    assert [found.notes for found in sets.values()] == [[], [], ["runs of 100"]]
+
+
 def test_queries_shared_with_other_evaluation_sets_are_no_train_queries() -> None:
     counts = {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}
     counts["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
