@@ -13,11 +13,11 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.audit import Thresholds, audit, write_findings
+    from condenser.data.audit import audit, write_findings
     from condenser.data.lengths import read_text_lengths
     from condenser.files import write_json
 
-    settings, files = job.settings.audit, job.input
+    files = job.input
     findings, counts = audit(
         files.collection,
         train_queries=files.train_queries or None,
@@ -26,7 +26,7 @@ def main(job: Job) -> dict[str, Any]:
         relevant_grade=job.settings.metrics.relevant_grade,
         lengths=vars(job.settings.lengths),
         text_lengths={file.parent.name: read_text_lengths(file) for file in files.lengths},
-        thresholds=Thresholds(**vars(settings)),
+        thresholds=job.settings.audit,
         is_split=job.settings.dataset.split is not None,
     )
     write_findings(job.output.findings, findings)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condenser.blocks import Audit
 from condenser.data.lengths import TextLengths
-from condenser.data.near import Rarity, numbers_of, text_digest, trigrams_of, words_of
+from condenser.data.near import near, numbers_of, text_digest, trigrams_of, words_of
 from condenser.data.records import (
     Passage,
     Query,
@@ -64,14 +65,6 @@ class Finding(NamedTuple):
     other_text: str = ""
 
 
-class Thresholds(NamedTuple):
-    """Where a finding begins: the keys of the block `audit` of config.yaml."""
-
-    least_words: int
-    near_queries: float
-    near_queries_judged_alike: float
-
-
 def audit(
     collection: Path,
     *,
@@ -79,7 +72,7 @@ def audit(
     eval_queries: Mapping[str, Path],
     qrels: Mapping[str, Path],
     relevant_grade: int,
-    thresholds: Thresholds,
+    thresholds: Audit,
     lengths: Mapping[str, int | str],
     text_lengths: Mapping[str, TextLengths],
     is_split: bool = False,
@@ -227,7 +220,7 @@ def _leaked_queries(
     judged_train: Mapping[str, set[str]],
     judged: Mapping[str, set[str]],
     split: str,
-    thresholds: Thresholds,
+    thresholds: Audit,
 ) -> Iterator[Finding]:
     """Train queries that are also in an evaluation set, each with the nearest query of that set.
 
@@ -241,9 +234,8 @@ def _leaked_queries(
     with_text = {tuple(words_of(query.text)): query for query in reversed(evaluation)}
     sets, others = ([trigrams_of(query.text) for query in queries] for queries in (train, evaluation))
     least = min(thresholds.near_queries, thresholds.near_queries_judged_alike)
-    near = Rarity([*sets, *others]).near(sets, others, least)
-    near = track(near, f"leaks to {split}", total=len(train), unit="queries")
-    for query, similar in zip(train, near, strict=True):
+    found = track(near(sets, others, least), f"leaks to {split}", total=len(train), unit="queries")
+    for query, similar in zip(train, found, strict=True):
         kind, other, score = "leaked_query", with_text.get(tuple(words_of(query.text))), 1.0
         if other is None:
             kind, numbers = "near_leaked_query", numbers_of(query.text)

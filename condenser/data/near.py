@@ -14,6 +14,9 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
+
+import numpy as np
 
 # A letter of a script without spaces (Thai, Kana, Han) is a word of its own.
 _WITHOUT_SPACES = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -49,67 +52,34 @@ def numbers_of(text: str) -> set[str]:
     return {word for word in words_of(text) if any(map(str.isdigit, word))}
 
 
-class Rarity:
-    """Weights of features, ln((n + 1) / df), from n sets of features."""
+def near(
+    sets: Sequence[frozenset[str]], others: Sequence[frozenset[str]], least: float
+) -> Iterator[list[tuple[float, int]]]:
+    """For each of `sets` those of `others` with a similarity of `least` or more, and their rows.
 
-    def __init__(self, sets: Iterable[frozenset[str]]) -> None:
-        sets_with: Counter[str] = Counter()
-        num_sets = 0
-        for features in sets:
-            sets_with.update(features)
-            num_sets += 1
-        self._weights = {feature: math.log((num_sets + 1) / count) for feature, count in sets_with.items()}
+    The most similar comes first. Exact; an empty set resembles nothing. Weights are from both.
+    """
+    sets_with = Counter(chain.from_iterable((*sets, *others)))
+    num_sets = len(sets) + len(others)
+    weight_of = {feature: math.log((num_sets + 1) / count) for feature, count in sets_with.items()}
 
-    def weight(self, features: Iterable[str]) -> float:
-        """The sum of the weights of features that the sets have; exact, so that no order changes it."""
-        return math.fsum(map(self._weights.__getitem__, features))
+    def weight(features: Iterable[str]) -> float:
+        return math.fsum(map(weight_of.__getitem__, features))  # exact, so that no order changes it
 
-    def similarity(self, features: frozenset[str], other_features: frozenset[str]) -> float:
-        """The weighted Jaccard similarity of two sets, from 0 to 1; one of them is not empty."""
-        return self._similarity(
-            self.weight(features & other_features), self.weight(features), self.weight(other_features)
-        )
-
-    @staticmethod
-    def _similarity(shared: float, weight: float, other_weight: float) -> float:
-        return shared / (weight + other_weight - shared)
-
-    def _rarest(self, features: frozenset[str], least: float) -> Iterator[str]:
-        """Features of which two sets share one if their similarity is `least`: the others weigh too little.
-
-        Source: Chaudhuri et al. 2006, "A Primitive Operator for Similarity Joins in Data Cleaning".
-        """
-        left = self.weight(features)
-        enough = least * left * (1 - 1e-9)
-        for feature in sorted(features, key=lambda feature: (-self._weights[feature], feature)):
-            if left < enough:
-                return
-            yield feature
-            left -= self._weights[feature]
-
-    def near(
-        self, sets: Iterable[frozenset[str]], others: Sequence[frozenset[str]], least: float
-    ) -> Iterator[list[tuple[float, int]]]:
-        """For each of `sets` those of `others` with a similarity of `least` or more, and their numbers.
-
-        The most similar comes first. Exact; an empty set resembles nothing.
-        """
-        with_feature: dict[str, list[int]] = defaultdict(list)
-        weights = [self.weight(features) for features in others]
-        for number, features in enumerate(others):
-            for feature in self._rarest(features, least):
-                with_feature[feature].append(number)
-        for features in sets:
-            weight = self.weight(features)
-            lightest, heaviest = least * weight * (1 - 1e-9), weight / least * (1 + 1e-9)
-            candidates = {
-                number
-                for feature in self._rarest(features, least)
-                for number in with_feature.get(feature, ())
-            }
-            similar = [
-                (self._similarity(self.weight(features & others[number]), weight, weights[number]), number)
-                for number in candidates
-                if lightest <= weights[number] <= heaviest
-            ]
-            yield sorted((pair for pair in similar if pair[0] >= least), key=lambda pair: (-pair[0], pair[1]))
+    rows_with = defaultdict[str, list[int]](list)
+    for row, features in enumerate(others):
+        for feature in features:
+            rows_with[feature].append(row)
+    places = {feature: np.array(rows) for feature, rows in rows_with.items()}
+    weights = np.array([weight(features) for features in others])
+    for features in sets:
+        of_set, shared = weight(features), np.zeros(len(others))
+        for feature in features & places.keys():
+            shared[places[feature]] += weight_of[feature]
+        # sums in another order differ in rounding, so a little less is looked at exactly
+        candidates = np.flatnonzero(shared > least * (of_set + weights - shared) * (1 - 1e-9))
+        similar = []
+        for row in candidates.tolist():
+            exact = weight(features & others[row])
+            similar.append((float(exact / (of_set + weights[row] - exact)), row))
+        yield sorted((pair for pair in similar if pair[0] >= least), key=lambda pair: (-pair[0], pair[1]))

@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 from job_files import do
-from planted import reworded
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-from condenser.blocks import AutoLengths
-from condenser.data.audit import WHAT_TO_DO, Finding, Thresholds, audit, write_findings
+from condenser.blocks import Audit, AutoLengths
+from condenser.data.audit import WHAT_TO_DO, Finding, audit, write_findings
 from condenser.data.lengths import TextLengths, TokenCounts
-from condenser.data.near import Rarity, trigrams_of
+from condenser.data.near import near, trigrams_of
 from condenser.data.records import (
     Passage,
     Qrel,
@@ -26,10 +24,9 @@ from condenser.data.records import (
     write_qrels,
     write_queries,
 )
-from condenser.data.sources import pydoc
 from condenser.settings import partly
 
-THRESHOLDS = Thresholds(least_words=5, near_queries=0.8, near_queries_judged_alike=0.6)
+THRESHOLDS = partly(Audit, {"least_words": 5, "near_queries": 0.8, "near_queries_judged_alike": 0.6})
 LENGTHS = {"query": 32, "passage": 128}
 
 
@@ -57,66 +54,35 @@ def write_data(
     }
 
 
-@pytest.mark.ci
-def test_reworded_queries_are_found_and_little_else(tmp_path: Path) -> None:
-    """Among summaries of docstrings, where much resembles much; what TF-IDF calls alike is left out first."""
-    found = [one for name in ("scipy", "scikit-learn") for one in pydoc.package_docstrings(name, Counter())]
-    pairs = pydoc.choose_pairs(found, Counter(), query_words=[4, 30], passage_words=[20, 60])
-    train, evaluation, _ = pydoc.split_places(
-        [pair.place for pair in pairs], num_eval=1000, num_train=800, held_out=False
-    )
-    of_train, of_evaluation = (
-        [Query(f"query {pair.place}", pair.summary) for pair in pairs if pair.place in places]
-        for places in (train, evaluation)
-    )
-    vectors = TfidfVectorizer(token_pattern=r"\w+").fit([one.text for one in (*of_train, *of_evaluation)])
-    ours, theirs = (vectors.transform([one.text for one in of]) for of in (of_train, of_evaluation))
-    alike = (ours @ theirs.T).max(axis=1).toarray()[:, 0] >= 0.8
-    kept = [query for query, is_alike in zip(of_train, alike, strict=True) if not is_alike]
-    draw = Random(1)
-    leaks = {
-        f"leak of {query.query_id}": reworded(query.text, draw) for query in draw.sample(of_evaluation, 50)
-    }
-    relevant = {f"query {pair.place}": pair.place for pair in pairs}
-    relevant |= {leak: relevant[leak.removeprefix("leak of ")] for leak in leaks}
-    with_leaks = [*kept, *(Query(name, text) for name, text in leaks.items())]
-    passages = [Passage(pair.place, "", pair.body) for pair in pairs]
-    findings, _ = audit(**write_data(tmp_path, passages, with_leaks, of_evaluation, relevant))
-    leaked = [one for one in findings if one.kind in ("leaked_query", "near_leaked_query")]
-    right = [one for one in leaked if one.query_id == f"leak of {one.other_id}"]
-    assert len(right) >= 0.9 * 50 and len(right) >= 0.8 * len(leaked)
-
-
 # ---- the measure and the search, against plain versions -----------------------------------------
 
 
 def test_a_similarity_is_worked_by_hand() -> None:
-    rarity = Rarity([frozenset("ab"), frozenset("ac"), frozenset("ad")])
     rare, common = math.log(4 / 1), math.log(4 / 3)
-    similarity = rarity.similarity(frozenset("ab"), frozenset("ac"))
-    assert similarity == pytest.approx(common / (common + 2 * rare))
-
-
-def test_a_similarity_of_the_least_itself_is_near() -> None:
-    both, one = frozenset("ab"), frozenset("a")
-    rarity = Rarity([both])  # equal weights
-    similarity = rarity.similarity(both, one)
-    assert similarity == pytest.approx(0.5)
-    assert list(rarity.near([both], [one], similarity)) == [[(similarity, 0)]]
+    ((_, first), (similarity, _)) = next(near([frozenset("ab")], [frozenset("ac"), frozenset("ad")], 0.01))
+    assert similarity == pytest.approx(common / (common + 2 * rare)) and first == 0
 
 
 def test_near_sets_are_those_that_a_comparison_of_all_pairs_finds() -> None:
     draw = Random(3)
     letters = [chr(97 + number) for number in range(26)]
     sets = [frozenset(draw.choices(letters, k=draw.randint(0, 8))) for _ in range(200)]
+    counts = Counter(feature for one in sets for feature in one)
     sets, others = sets[:120], sets[120:]
-    rarity = Rarity([*sets, *others])
-    for least in (0.35, 0.6, 0.9):
-        for one, found in zip(sets, rarity.near(sets, others, least), strict=True):
-            expected = [
-                (rarity.similarity(one, other), number) for number, other in enumerate(others) if one | other
-            ]
-            expected = [pair for pair in expected if pair[0] >= least]
+
+    def weight(features: frozenset[str]) -> float:
+        return math.fsum(math.log(201 / counts[feature]) for feature in features)
+
+    def similarity(one: frozenset[str], other: frozenset[str]) -> float:
+        shared = weight(one & other)
+        return shared / (weight(one) + weight(other) - shared)
+
+    of_all = [[(similarity(one, other), n) for n, other in enumerate(others) if one | other] for one in sets]
+    # a similarity of the least itself is near
+    itself = next(value for pairs in of_all for value, _ in pairs if 0.35 < value < 0.6)
+    for least in (0.35, 0.6, 0.9, itself):
+        for pairs, found in zip(of_all, near(sets, others, least), strict=True):
+            expected = [pair for pair in pairs if pair[0] >= least]
             assert found == sorted(expected, key=lambda pair: (-pair[0], pair[1]))
 
 
@@ -228,9 +194,7 @@ def test_queries_with_a_relevant_passage_in_common_need_resemble_each_other_less
     evaluation = [("e", "What is the tallest mountain on Earth?"), ("f", "number of bones in a hand")]
     given: dict[str, Any] = {"train": train, "evaluation": evaluation, "relevant": {"alike": "3", "e": "4"}}
     (score, _), *_ = next(
-        Rarity(map(trigrams_of, (text for _, text in [*train, *evaluation]))).near(
-            [trigrams_of(train[0][1])], [trigrams_of(evaluation[0][1])], 0.3
-        )
+        near(*([trigrams_of(text) for _, text in queries] for queries in (train, evaluation)), 0.3)
     )
     assert 0.6 <= score < 0.8
     assert found_in(tmp_path, FILLERS, **given)[0] == []
@@ -255,11 +219,11 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     job = {
         "wildcards": {"dataset": "mine"},
         "settings": {
-            **{"audit": THRESHOLDS._asdict(), "lengths": LENGTHS, "dataset": {"split": None}},
+            **{"audit": vars(THRESHOLDS), "lengths": LENGTHS, "dataset": {"split": None}},
             "metrics": {"relevant_grade": 1},
         },
     }
-    no_queries = {
+    no_queries: dict[str, Any] = {
         "collection": tmp_path / "collection.jsonl",
         **{name: [] for name in ("train_queries", "eval_queries", "qrels", "lengths")},
     }
@@ -270,15 +234,15 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
         "qrels": [tmp_path / "qrels.train.tsv"],
     }
 
-    def made(name: str, given: dict[str, Any]) -> Path:
+    def made(name: str, given: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
         folder = tmp_path / name
         do("audit", **job, input=given, output={key: folder / file for key, file in OUTPUTS.items()})
-        return folder
+        return (folder / "audit.tsv").read_bytes(), json.loads((folder / "audit.json").read_text())
 
-    first, second = made("first", with_queries), made("second", with_queries)
-    for file in ("audit.tsv", "audit.json"):
-        assert (first / file).read_bytes() == (second / file).read_bytes()
-    header, *lines = (first / "audit.tsv").read_text().split("\n")[:-1]
+    table, counts = made("first", with_queries)
+    assert made("second", with_queries) == (table, counts)
+    assert json.loads((tmp_path / "first/audit.manifest.json").read_text())["counts"] == counts
+    header, *lines = table.decode().split("\n")[:-1]
     rows = [dict(zip(header.split("\t"), line.split("\t"), strict=True)) for line in lines]
     assert [(row["kind"], row["text"]) for row in rows] == [
         ("equal_passage", "One text that is here twice!"),
@@ -286,10 +250,8 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     ]
     assert rows[0]["other_text"] == "One text that is here twice." and rows[1]["where"] == "dev"
     assert [row["what_to_do"] for row in rows] == [WHAT_TO_DO[row["kind"]] for row in rows]
-    counts = json.loads((first / "audit.json").read_text())
-    assert json.loads((first / "audit.manifest.json").read_text())["counts"] == counts
     assert counts["queries"] == {"train": 1, "dev": 1} and counts["findings"]["leaked_query"] == 1
-    alone = json.loads((made("alone", no_queries) / "audit.json").read_text())  # a collection without queries
+    _, alone = made("alone", no_queries)  # a collection without queries
     assert alone["findings"]["equal_passage"] == 1 and alone["queries"] == {"train": 0}
 
 
