@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -71,7 +70,7 @@ class Tokenizer:
         num_separators: [SEP] between the two texts of a pair: 1 (BERT), or 2 (RoBERTa).
         unk_id: of [UNK], for a word that the vocabulary cannot spell, or of more than 100 characters; -1
             if it has none.
-        is_continuation: bool [vocab], pieces that continue a word (`continues_word`).
+        is_continuation: bool [vocab], pieces that continue a word (`word_continuation`).
         random_ids: ids that may stand for a masked token: all but the special ones.
     """
 
@@ -89,8 +88,8 @@ class Tokenizer:
         names = _special_names(read_json(told) if told.is_file() else {})
         ids: dict[str, Any] = {kind: self._backend.token_to_id(name) for kind, name in names.items()}
         specials = [ids[kind] for kind in ("cls", "sep", "pad", "mask")]
-        mark = word_mark(self._backend)
-        if mark is None or None in specials:
+        continues_word = word_continuation(self._backend)
+        if continues_word is None or None in specials:
             raise ValueError(
                 f"{folder}: expected a tokenizer of WordPiece, byte-level BPE or SentencePiece with [CLS], "
                 f"[SEP], [PAD] and [MASK], got {type(self._backend.model).__name__} with ids {specials}. "
@@ -101,9 +100,9 @@ class Tokenizer:
         self.unk_id = -1 if ids["unk"] is None else ids["unk"]
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
-        self.keeps_spaces = mark.is_of_first
+        self.keeps_spaces = type(self._backend.model).__name__ != "WordPiece"
         self.is_continuation: Bool[np.ndarray, " vocab"] = np.zeros(self.vocab_size, dtype=bool)
-        self.is_continuation[[i for piece, i in vocabulary.items() if mark.continues_word(piece)]] = True
+        self.is_continuation[[i for piece, i in vocabulary.items() if continues_word(piece)]] = True
         added = self._backend.get_added_tokens_decoder().items()
         others = {i for i, token in added if token.special} | {i for i in ids.values() if i is not None}
         self.random_ids: Int[np.ndarray, " ids"] = np.setdiff1d(
@@ -488,64 +487,26 @@ def tokenise_queries(
     )
 
 
-@dataclass(frozen=True)
-class WordMark:
-    """How the pieces of a vocabulary tell where words begin.
+def word_continuation(backend: Any) -> Callable[[str], bool] | None:
+    """Whether a piece of a tokenizer continues the word before it; None if the kind of tokenizer is unknown.
 
-    Attributes:
-        text: what is before a piece.
-        is_of_first: whether it is before a word's first piece, for the space there; else before the others.
-        is_bytes: whether a piece's characters stand for bytes (byte-level BPE).
+    WordPiece marks such pieces. Byte-level BPE and SentencePiece mark the space before a word: there a piece
+    without it continues a word if it begins with a letter, a digit or the rest of a character, so that
+    punctuation begins a word, as BERT splits it. Of a text's first word the first piece has no mark; there is
+    no word before it.
     """
+    from tokenizers.decoders import ByteLevel
 
-    text: str
-    is_of_first: bool
-    is_bytes: bool
-
-    def continues_word(self, piece: str) -> bool:
-        """Whether a piece continues the word before it.
-
-        Where the mark is for a space, a piece without it continues a word if it begins with a letter, a digit
-        or the rest of a character, so that punctuation begins a word, as BERT splits it. Of a text's first
-        word the first piece has no mark; there is no word before it.
-        """
-        if not self.is_of_first:
-            return piece.startswith(self.text)
-        if piece.startswith(self.text):
-            return False
-        if self.is_bytes:
-            bytes_of = _bytes_of_characters()
-            piece = bytes(bytes_of.get(character, 0x20) for character in piece).decode(errors="replace")
-        return piece[:1].isalnum() or piece[:1] == "\ufffd"
-
-
-def word_mark(backend: Any) -> WordMark | None:
-    """The word mark of a tokenizer; None if the kind of tokenizer is unknown."""
-    prefix = getattr(backend.model, "continuing_subword_prefix", None)
     if type(backend.model).__name__ == "WordPiece":
-        return WordMark(prefix, is_of_first=False, is_bytes=False) if prefix else None
+        prefix = backend.model.continuing_subword_prefix
+        return (lambda piece: piece.startswith(prefix)) if prefix else None
     settings = json.loads(backend.to_str())
-    kinds = {part for name in ("pre_tokenizer", "decoder") for part in _kinds(settings[name])}
-    if "ByteLevel" in kinds:
-        return WordMark("Ġ", is_of_first=True, is_bytes=True)
-    return WordMark("▁", is_of_first=True, is_bytes=False) if "Metaspace" in kinds else None
+    kinds = f"{settings['pre_tokenizer']} {settings['decoder']}"
+    if "'ByteLevel'" in kinds:
+        decoder = ByteLevel()
+        return lambda piece: _begins_inside_a_word(decoder.decode([piece]))
+    return _begins_inside_a_word if "'Metaspace'" in kinds else None
 
 
-def _kinds(part: Any) -> Iterator[str]:
-    """The kinds of a part of a tokenizer.json, and of its parts."""
-    if isinstance(part, Mapping):
-        yield str(part.get("type"))
-        for inner in part.get("pretokenizers") or part.get("decoders") or ():
-            yield from _kinds(inner)
-
-
-@cache
-def _bytes_of_characters() -> dict[str, int]:
-    """The byte that each character of byte-level BPE stands for: printable bytes are themselves.
-
-    Source: Radford et al. 2019 (GPT-2).
-    """
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    characters = [*map(chr, printable), *(chr(256 + number) for number in range(len(others)))]
-    return dict(zip(characters, [*printable, *others], strict=True))
+def _begins_inside_a_word(text: str) -> bool:
+    return text[:1].isalnum() or text[:1] == "\ufffd"
