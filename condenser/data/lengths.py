@@ -103,10 +103,6 @@ class TokenCounts:
         rows = {str(length): self.rows[length] for length in sorted(self.rows)}
         return {"words": self.num_words, "unknown_words": self.num_unknown, "rows": rows}
 
-    def write(self, path: Path) -> None:
-        """Write the counts as JSON."""
-        write_json(path, self.as_json())
-
 
 def counts_of(value: Mapping[str, Any]) -> TokenCounts:
     """The counts that `TokenCounts.as_json` gave."""

@@ -27,7 +27,7 @@ from sentencex import segment
 
 from condenser.data.lengths import TokenCounts
 from condenser.data.records import read_passages, read_queries
-from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
+from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy, write_json
 from condenser.progress import Progress
 from condenser.shards import counts_file, shard_files
 
@@ -110,9 +110,6 @@ class Tokenizer:
         )
         self.is_continuation[[*others]] = False
         self.num_separators = max(1, self._backend.encode("a", "a").ids.count(self.sep_id) - 1)
-        self._can_join = True
-        probe = [["A b", " C d.", "", "é"], [" x"]]
-        self._can_join = all(map(np.array_equal, self.encode_parts(probe), self._parts_alone(probe)))
 
     @property
     def dtype(self) -> type[np.unsignedinteger]:
@@ -172,28 +169,6 @@ class Tokenizer:
     def leading_space(self, prompt: str) -> str:
         """What is put before texts that follow this prompt: the space at its end, if pieces tell of it."""
         return " " if self.keeps_spaces and prompt.endswith(" ") else ""
-
-    def encode_parts(
-        self, rows: Sequence[Sequence[str]]
-    ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " part"]]:
-        """What `encode_flat` gives for the parts of all rows, in less time.
-
-        A row goes through the tokenizer as one text that has "[SEP]" after each part: a tokenizer splits a
-        text at special tokens before it does anything else. If the ids then contain more or fewer [SEP] than
-        there are parts, because a part contains "[SEP]" itself, each part goes through the tokenizer alone.
-        """
-        if not self._can_join:  # some tokenizers treat a text after "[SEP]" differently
-            return self._parts_alone(rows)
-        ids, _ = self.encode_flat([self.separator.join([*parts, ""]) for parts in rows])
-        ends = np.flatnonzero(ids == self.sep_id)
-        if len(ends) != sum(map(len, rows)):
-            return self._parts_alone(rows)
-        return np.delete(ids, ends), np.diff(ends, prepend=-1) - 1
-
-    def _parts_alone(
-        self, rows: Sequence[Sequence[str]]
-    ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " part"]]:
-        return self.encode_flat(list(chain.from_iterable(rows)))
 
 
 def _special_names(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -265,7 +240,7 @@ def write_token_shard(
         save_npy(lengths_file, np.concatenate(all_lengths))
         save_npy(nums_file, np.concatenate(all_nums))
     tally.num_unknown = counts["unknown_words"]
-    tally.write(counts_file(prefix))
+    write_json(counts_file(prefix), tally.as_json())
     return counts
 
 
@@ -284,7 +259,7 @@ def _encode_rows(
     cut = _spaces_in_front if tokenizer.keeps_spaces else list[str]
     rows = [[title, *(cut(split_sentences(text)) if split else [text])] for title, text in batch]
     nums = np.fromiter(map(len, rows), np.int64, count=len(rows))
-    ids, lengths = tokenizer.encode_parts(rows)
+    ids, lengths = tokenizer.encode_flat(list(chain.from_iterable(rows)))
     is_title = np.zeros(len(lengths), dtype=bool)
     is_title[np.cumsum(nums) - nums] = True
     is_closed = is_title & (leading_separator | (lengths > 0))
@@ -452,14 +427,8 @@ def tokenise_collection(
     leading_space: str = "",
     batch_size: int,
 ) -> dict[str, int]:
-    """Write one shard of a collection, such as `0-of-2`; gives its counts.
-
-    Shards are cut at multiples of `multiple_of` rows. With `leading_separator` a passage without a title is
-    `[SEP] text`.
-    """
-    num_rows = count_lines(doc_ids)
-    begin, end = shard_rows(num_rows, shard, multiple_of=multiple_of)
-
+    """Write one shard of a collection, such as `0-of-2`, cut at multiples of some rows; gives its counts."""
+    begin, end = shard_rows(count_lines(doc_ids), shard, multiple_of=multiple_of)
     passages = islice(read_passages(collection, first_row=begin), end - begin)
     return write_token_shard(
         ((passage.title, passage.text) for passage in passages),

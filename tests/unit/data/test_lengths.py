@@ -25,7 +25,7 @@ from condenser.data.lengths import (
 )
 from condenser.data.records import Passage, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
-from condenser.files import read_json
+from condenser.files import read_json, write_json
 from condenser.model.text_vector import TextVector, write_text_vector
 from condenser.settings import partly
 from condenser.shards import counts_file
@@ -102,11 +102,6 @@ def test_the_share_itself_is_enough_to_be_left_whole(num_short: int, expected: i
     assert counts.covering(0.95, multiple=8, num_positions=512) == expected
 
 
-def test_counts_of_several_shards_are_sums() -> None:
-    parts = [TokenCounts(9, 2, Counter({5: 1, 7: 2})), TokenCounts(4, 1, Counter({7: 3}))]
-    assert total(parts) == TokenCounts(13, 3, Counter({5: 1, 7: 5}))
-
-
 def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
     return TextLengths(
         512,
@@ -173,7 +168,7 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     (model / "config.json").write_text('{"model_type": "bert", "max_position_embeddings": 77}')
     write_text_vector(TextVector(query_prompt="wool: "), model, dim=8, assumed=[["inner_product"]])
     queries = tmp_path / "queries.dev.counts.json"
-    TokenCounts(5, 1, Counter({7: 2})).write(queries)
+    write_json(queries, TokenCounts(5, 1, Counter({7: 2})).as_json())
     do(
         "lengths",
         settings={"auto_lengths": vars(AUTO_LENGTHS)},
