@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -73,7 +74,8 @@ def generate_texts(
         full_disk_named(work_folder),
         Progress(f"generate from {unit}", total=total, unit=unit) as progress,
     ):
-        for first_row, block in _blocks(texts, size=_CHUNKS * texts_per_chunk):
+        iterator, first_row = iter(texts), 0
+        while block := list(islice(iterator, _CHUNKS * texts_per_chunk)):
             file = work_folder / f"{unit}-{first_row:09}.jsonl"
             counted = file.with_suffix(".counts.json")
             if file.is_file() and counted.is_file():
@@ -87,12 +89,14 @@ def generate_texts(
                 by_length = sorted(range(len(block)), key=lambda row: (len(ids[row]), row))
                 for start in range(0, len(by_length), texts_per_chunk):
                     chunk = by_length[start : start + texts_per_chunk]
+                    rows = first_row + np.array(chunk)
+                    positions = (rows[:, None] * samples + np.arange(samples)).ravel()
                     generated, unfinished = generator.generate(
                         [ids[row] for row in chunk],
                         samples=samples,
                         top_k=top_k,
                         max_tokens=max_tokens,
-                        noise=_Noise(seed, [first_row + row for row in chunk], samples),
+                        noise=partial(gumbel, seed, positions),
                     )
                     num_unfinished += unfinished
                     for row, of_row in zip(chunk, generated, strict=True):
@@ -111,34 +115,12 @@ def generate_texts(
                 )
             counts.update(read_json(counted))
             blocks.append(file)
+            first_row += len(block)
     join_blocks(blocks, output)
     return dict(counts)
 
 
-def _blocks(
-    texts: Iterable[tuple[str, str]], *, size: int
-) -> Iterator[tuple[int, Sequence[tuple[str, str]]]]:
-    """The texts in blocks, each with its first row."""
-    iterator, first_row = iter(texts), 0
-    while block := list(islice(iterator, size)):
-        yield first_row, block
-        first_row += len(block)
-
-
-class _Noise:
-    """Gumbel noise of the generated texts of a chunk: -log(-log u) of uniform numbers of their places."""
-
-    def __init__(self, seed: int, rows: Sequence[int], samples: int) -> None:
-        self._seed = seed
-        self._positions = (np.array(rows)[:, None] * samples + np.arange(samples)).ravel()
-
-    def __call__(self, token: int, choices: int) -> Tensor:
-        return torch.from_numpy(gumbel(self._seed, token, self._positions, choices=choices))
-
-
-def gumbel(
-    seed: int, token: int, positions: np.ndarray, *, choices: int
-) -> Float64[np.ndarray, "position choice"]:
+def gumbel(seed: int, positions: np.ndarray, token: int, choices: int) -> Float64[Tensor, "position choice"]:
     """Gumbel noise for the token number `token` of the generated texts at these positions."""
     drawn = uniforms(seed, "generate", token, positions, columns=choices)
-    return -np.log(-np.log(np.maximum(drawn, np.finfo(np.float64).tiny)))
+    return torch.from_numpy(-np.log(-np.log(np.maximum(drawn, np.finfo(np.float64).tiny))))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import (
     AutoConfig,
     AutoModelForSeq2SeqLM,
@@ -114,7 +115,7 @@ class Generator:
         samples: int,
         top_k: int | None,
         max_tokens: int,
-        noise: Noise | None,
+        noise: Noise,
     ) -> tuple[list[list[str]], int]:
         """`samples` texts for each text, and how many of them end at `max_tokens` without an end token.
 
@@ -127,19 +128,15 @@ class Generator:
             ValueError: a score is NaN.
         """
         device = self._compute.device
-        longest = max(map(len, ids))
-        padded = torch.full((len(ids), longest), self._kept["pad_token_id"])
-        mask = torch.zeros_like(padded)
-        for row, of_text in enumerate(ids):
-            padded[row, : len(of_text)] = torch.tensor(of_text)
-            mask[row, : len(of_text)] = 1
-        padded, mask = padded.to(device), mask.to(device)
+        tokens = [torch.tensor(of_text, dtype=torch.long) for of_text in ids]
+        padded = pad_sequence(tokens, batch_first=True, padding_value=self._kept["pad_token_id"]).to(device)
+        mask = pad_sequence(list(map(torch.ones_like, tokens)), batch_first=True).to(device)
         chosen = _Choice(top_k, noise)
         with torch.inference_mode(), self._compute.autocast():
             states = self._model.get_encoder()(input_ids=padded, attention_mask=mask).last_hidden_state
             generated = self._model.generate(
-                encoder_outputs=BaseModelOutput(last_hidden_state=_repeated(states, samples)),
-                attention_mask=_repeated(mask, samples),
+                encoder_outputs=BaseModelOutput(last_hidden_state=states.repeat_interleave(samples, dim=0)),
+                attention_mask=mask.repeat_interleave(samples, dim=0),
                 generation_config=GenerationConfig(
                     **self._kept, max_new_tokens=max_tokens, do_sample=False, num_beams=1, use_cache=True
                 ),
@@ -150,17 +147,12 @@ class Generator:
                 f"{self._origin}: expected finite scores of tokens, got NaN. Precision is "
                 f"{self._compute.precision}: set compute.precision to fp32."
             )
-        tokens = generated.cpu()
-        num_unfinished = int((~torch.isin(tokens[:, 1:], self._ends).any(dim=1)).sum())
+        generated = generated.cpu()
+        num_unfinished = int((~torch.isin(generated[:, 1:], self._ends).any(dim=1)).sum())
         texts = [
-            one.strip() for one in self._tokenizer.batch_decode(tokens.tolist(), skip_special_tokens=True)
+            one.strip() for one in self._tokenizer.batch_decode(generated.tolist(), skip_special_tokens=True)
         ]
         return [texts[start : start + samples] for start in range(0, len(texts), samples)], num_unfinished
-
-
-def _repeated(rows: Tensor, count: int) -> Tensor:
-    """Each row `count` times, one behind the other."""
-    return rows[:, None].expand(-1, count, *rows.shape[1:]).flatten(0, 1)
 
 
 class _Choice(LogitsProcessor):
@@ -170,7 +162,7 @@ class _Choice(LogitsProcessor):
     a draw depends only on the row's logits and noise, and not on the rows beside it.
     """
 
-    def __init__(self, top_k: int | None, noise: Noise | None) -> None:
+    def __init__(self, top_k: int | None, noise: Noise) -> None:
         self._top_k, self._noise = top_k, noise
         self._sound: list[Tensor] = []
 
@@ -181,7 +173,6 @@ class _Choice(LogitsProcessor):
         if self._top_k is None:
             self._sound.append(scores.amax(dim=1).isnan().any())
             return scores
-        assert self._noise is not None
         values, tokens = scores.topk(min(self._top_k, scores.shape[1]), dim=1)
         self._sound.append(values.isnan().any())
         noise = self._noise(input_ids.shape[1], values.shape[1]).to(values.device)

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,8 +84,8 @@ def slowly(folder: Path, *, prefix: str, samples: int, top_k: int | None) -> tup
                 best = logits.argsort(descending=True)[: top_k or 1]
                 if top_k is not None:
                     place = np.array([row * samples + sample])
-                    noise = gumbel(SEED, len(tokens), place, choices=top_k)[0]
-                    choice = int(np.argmax(logits[best].double().numpy() + noise))
+                    noise = gumbel(SEED, place, len(tokens), top_k)[0]
+                    choice = int((logits[best].double() + noise).argmax())
                 tokens.append(int(best[choice]))
             num_unfinished += end not in tokens[1:]
             of_text.append(tokenizer.decode(tokens, skip_special_tokens=True).strip())
@@ -142,9 +143,7 @@ def test_a_draw_is_one_from_the_softmax_of_the_most_probable_tokens() -> None:
     logits = torch.tensor([1.0, 3.0, -1.0, 2.5, 0.0, 2.0])
     count, top_k = 200_000, 4
     positions = np.arange(count)
-    chosen = generators._Choice(
-        top_k, lambda token, choices: torch.from_numpy(gumbel(SEED, token, positions, choices=choices))
-    )
+    chosen = generators._Choice(top_k, partial(gumbel, SEED, positions))
     left = chosen(torch.zeros(count, 3, dtype=torch.long), logits.expand(count, -1))
     assert torch.equal(left.isfinite().sum(dim=1), torch.ones(count, dtype=torch.long))
     drawn = Counter(left.argmax(dim=1).tolist())
@@ -156,10 +155,8 @@ def test_a_draw_is_one_from_the_softmax_of_the_most_probable_tokens() -> None:
 
 
 def test_each_token_of_each_text_has_noise_of_its_own() -> None:
-    drawn = [
-        gumbel(seed, token, np.arange(9), choices=4) for seed in (SEED, SEED + 1) for token in range(1, 6)
-    ]
-    assert len(np.unique(drawn)) == 2 * 5 * 9 * 4
+    drawn = [gumbel(seed, np.arange(9), token, 4) for seed in (SEED, SEED + 1) for token in range(1, 6)]
+    assert len(torch.stack(drawn).unique()) == 2 * 5 * 9 * 4
 
 
 def test_a_job_that_was_interrupted_resumes_to_the_same_bytes(
