@@ -224,11 +224,8 @@ def pack_pairs(
     behind it, 0 elsewhere. Only `pairs.lengths` distinguish padding from text.
     """
     between = pairs.num_separators
-    # where pairs end, and where their passages begin
-    whole, second = (
-        pairs.lengths[:, None],
-        pairs.query_lengths[:, None] + 1 + between,
-    )
+    whole = pairs.lengths[:, None]  # where pairs end
+    second = pairs.query_lengths[:, None] + 1 + between  # where their passages begin
     width = padded_width(int(whole.max(initial=between + 2)))
     columns = np.arange(width)
     ids = np.full((len(whole), width), specials.pad_id, dtype=np.int64)

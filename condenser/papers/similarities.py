@@ -79,6 +79,7 @@ def write_model_similarities(
         batch_tokens: in one forward pass at most.
     """
     import torch
+    from sentence_transformers.util import batch_to_device
 
     from condenser.papers.sentence_encoder import load_sentence_encoder
 
@@ -87,8 +88,7 @@ def write_model_similarities(
 
     @torch.inference_mode()
     def encode(texts: list[str]) -> np.ndarray:
-        features = {name: value.to(compute.device) if isinstance(value, torch.Tensor) else value
-                    for name, value in encoder.preprocess(texts).items()}  # fmt: skip
+        features = batch_to_device(dict(encoder.preprocess(texts)), compute.device)
         with compute.autocast():
             return encoder(features)["sentence_embedding"].float().cpu().numpy()
 

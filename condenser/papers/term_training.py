@@ -5,10 +5,10 @@ Source: Dai and Callan 2019 (DeepCT), §3, and AdeDZY/DeepCT, run_deepct.py.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -35,14 +35,10 @@ from condenser.train.step import chunk_backward
 
 @dataclass(frozen=True)
 class JudgedPassages:
-    """Rows of the passages that are relevant to a train query, each once, and of its queries.
-
-    The queries of passage i are `queries[query_starts[i] : query_starts[i + 1]]`.
-    """
+    """Rows of the passages that are relevant to a train query, each once, and of the queries of each."""
 
     passages: Int[np.ndarray, " passage"]
-    queries: Int[np.ndarray, " judgement"]
-    query_starts: Int[np.ndarray, " passage_and_end"]
+    queries: list[list[int]]
     num_held_out: int  # queries
 
     def __len__(self) -> int:
@@ -80,19 +76,17 @@ def judged_passages(
         elif query_id in query_rows and (wanted is None or query_id in wanted):
             for doc_id in relevant:
                 queries_of.setdefault(doc_id, []).append(query_rows[query_id])
-    passages, queries, starts = array("q"), array("q"), array("q", [0])
+    passages, queries = list[int](), list[list[int]]()
     for row, text_id in enumerate(texts.doc_ids):
         if found := queries_of.get(document_of(text_id) if is_split else text_id):
             passages.append(row)
-            queries.extend(found)
-            starts.append(len(queries))
+            queries.append(found)
     if not passages:
         raise ValueError(
             f"{qrels}: expected a train query with a relevant passage, to learn term weights from, got none "
             f"({num_held_out:,} are held out). Add judgements, or name a file of weights."
         )
-    rows, asked, starts_of = (np.array(numbers, dtype=np.int64) for numbers in (passages, queries, starts))
-    return JudgedPassages(rows, asked, starts_of, num_held_out)
+    return JudgedPassages(np.array(passages), queries, num_held_out)
 
 
 @dataclass(frozen=True)
@@ -158,8 +152,7 @@ def term_weights_training(
         return frozenset(reader.words(ids)[1])
 
     def with_recall(item: int, ids: Int[np.ndarray, " token"]) -> tuple[np.ndarray, list[float]]:
-        begin, end = judged.query_starts[item : item + 2]
-        asked = [terms_of(query) for query in judged.queries[begin:end].tolist()]
+        asked = [terms_of(query) for query in judged.queries[item]]
         firsts, words = reader.words(ids)
         return firsts + 1, query_term_recall(words, asked)  # behind [CLS]
 
@@ -213,7 +206,7 @@ def term_weights_training(
         "passages": shards.num_rows,
         "passages_cut": int((np.diff(shards.row_starts) + 2 > settings.max_tokens).sum()),
         "passages_trained_on": len(judged),
-        "queries": len(np.unique(judged.queries)),
+        "queries": len(set(chain.from_iterable(judged.queries))),
         "queries_held_out": judged.num_held_out,
     }
     return Trainable("term weights", model, len(judged), prepare, backward, partial(save, model), counts)

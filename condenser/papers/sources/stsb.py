@@ -17,6 +17,7 @@ from pydantic import Field
 
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
+from condenser.data.official import check_official_rows
 from condenser.data.parsing import BadRow, Row, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import plain_or_packed
@@ -75,13 +76,8 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[s
         of_split: dict[str, list[Row[Item]]] = {split: [] for split in settings.OFFICIAL_ROWS}
         for split, row in _official_rows(raw[FILE], files, settings.OFFICIAL_ROWS):
             of_split[split].append(row)
-        for split, num_rows in settings.OFFICIAL_ROWS.items():
-            if len(of_split[split]) != num_rows:
-                raise ValueError(
-                    f"{raw[FILE]}: expected the official {num_rows:,} rows of the split {split}, got "
-                    f"{len(of_split[split]):,}. Delete the download and fetch it again; if that does not "
-                    "help, the file has been changed."
-                )
+        found = {f"{FILE}, {split}": {"rows": len(rows)} for split, rows in of_split.items()}
+        check_official_rows(found, found, {f"{FILE}, {s}": num for s, num in settings.OFFICIAL_ROWS.items()})
         for split in settings.OFFICIAL_ROWS.keys() - set(splits):
             files.tally(raw[FILE]).update(rows=len(of_split[split]), of_other_splits=len(of_split[split]))
         files.write_items({split: of_split[split] for split in splits})
@@ -91,16 +87,13 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[s
 def _official_rows(
     path: Path, files: CanonicalFiles, splits: Iterable[str]
 ) -> Iterator[tuple[str, Row[Item]]]:
-    """The rows with their splits; one whose split is not readable counts as the first split's."""
+    """The rows with their splits; one that cannot be read counts as the first split's."""
     known = tuple(splits)
 
-    def parse(cells: Mapping[str, str]) -> tuple[str, Item | BadRow]:
+    def parse(cells: Mapping[str, str]) -> tuple[str, Item]:
         if cells["split"] not in known:
             raise BadRow(f"a split ({', '.join(known)})", preview(cells["split"]), "Fetch the file again.")
-        try:
-            return cells["split"], _pair(cells["sentence1"], cells["sentence2"], cells["score"])
-        except BadRow as unfit:
-            return cells["split"], unfit
+        return cells["split"], _pair(cells["sentence1"], cells["sentence2"], cells["score"])
 
     needed = ("split", "score", "sentence1", "sentence2")
     with open_gzip(path) as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.papers import term_weights
 from condenser.papers.term_training import judged_passages
 from condenser.papers.term_weigher import TermWeigher
-from condenser.papers.terms import WordReader, query_term_recall
+from condenser.papers.terms import WordReader
 
 LENGTH = TERMS["max_tokens"]
 
@@ -133,11 +134,6 @@ def test_a_word_has_the_larger_weight_of_its_first_pieces_in_the_form_that_an_in
         assert Counter(indexed.split()) == {word: number for word, number in times.items() if number}
 
 
-def test_of_a_words_weights_the_largest_above_zero_counts() -> None:
-    weights = np.array([0.2, -0.1, 0.5, 0.3, 4e-7, 0.1234567], np.float32)
-    assert term_weights._largest(["a", "b", "a", "a", "c", "d"], weights) == {"a": 0.5, "d": 0.123457}
-
-
 @pytest.mark.ci
 def test_words_that_train_queries_ask_for_come_to_weigh_more(files: Files, tmp_path: Path) -> None:
     trained(files, tmp_path / "out", updates=60)
@@ -172,12 +168,11 @@ def test_held_out_queries_are_not_learnt_from(files: Files, tmp_path: Path) -> N
     qrels, texts, split = qrels_of(files), files.texts.read(), {"is_split": False}
     judged = judged_passages(qrels, texts, relevant_grade=1, subset=None, held_out=held_out, **split)
     assert judged.passages.tolist() == list(range(3, 21)) and judged.num_held_out == 3
-    of_4 = judged.queries[judged.query_starts[1] : judged.query_starts[2]]
-    assert of_4.tolist() == [3, 4]
+    assert judged.queries[1] == [3, 4]
     subset = tmp_path / "subset.txt"
     subset.write_text("".join(f"{query.query_id}\n" for query in files.queries[:5]))
     of_subset = judged_passages(qrels, texts, relevant_grade=1, subset=subset, held_out=held_out, **split)
-    assert set(of_subset.queries.tolist()) == {3, 4} and of_subset.num_held_out == 3
+    assert set(chain.from_iterable(of_subset.queries)) == {3, 4} and of_subset.num_held_out == 3
     held_out.write_text("".join(f"{query.query_id}\n" for query in files.queries))
     message = r"qrels\.tsv: expected a train query with a relevant passage, .* got none \(20 are held out\)"
     with pytest.raises(ValueError, match=message):
@@ -194,7 +189,7 @@ def test_each_passage_of_a_relevant_document_that_is_split_is_learnt_from(
         tmp_path / "qrels.tsv", texts, relevant_grade=1, subset=None, held_out=None, is_split=True
     )
     assert judged.passages.tolist() == [0, 1, 4, 5]
-    assert judged.queries.tolist() == [1, 0, 1, 0, 1, 1] and judged.query_starts.tolist() == [0, 2, 4, 5, 6]
+    assert judged.queries == [[1, 0], [1, 0], [1], [1]]
 
 
 def test_a_row_longer_than_the_positions_is_refused(files: Files, tmp_path: Path) -> None:
@@ -246,8 +241,3 @@ def test_words_are_those_of_the_text_in_lower_case_with_any_tokenizer(kind: str,
     assert ids[firsts[2] - 1] == tokenizer.sep_id  # "sat" begins behind the title's [SEP], not with it
     assert firsts[-1] < len(ids) - 1  # the last has several pieces
     assert tokenizer.decode(ids[firsts[-1] :].tolist()) == "unmasked"
-
-
-def test_query_term_recall_counts_queries_not_occurrences() -> None:
-    queries = [{"cheap", "tea"}, {"tea"}, {"shop"}]
-    assert query_term_recall(["tea", "the", "tea", "shop"], queries) == [2 / 3, 0.0, 2 / 3, 1 / 3]
