@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condenser.data import batches, tokens
+from condenser.data import batches, expansions, lengths, near, negatives, token_choice, tokens
 from condenser.data.batches import (
     length_chunks,
     negative_window,
@@ -23,6 +23,7 @@ from condenser.data.batches import (
     token_batches,
 )
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.papers import terms
 from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
 
 SPECIALS = SimpleNamespace(cls_id=901, sep_id=902, pad_id=900)
@@ -53,15 +54,12 @@ def test_every_epoch_brings_every_item_once(num_items, batch_size, epochs):
     assert all(sorted(items) == list(range(num_items)) for items in seen.values())
 
 
-def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
-    lengths = np.random.default_rng(5).integers(2, 129, size=500)
+def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens_or_a_long_row_alone():
+    lengths = np.append(np.random.default_rng(5).integers(2, 129, size=500), [513, 600])
     batches = list(token_batches(lengths, batch_tokens=512))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
-    assert all(len(batch) * (-(-lengths[batch].max() // 8) * 8) <= 512 for batch in batches)
-
-
-def test_a_row_longer_than_the_budget_comes_alone():
-    assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(502))
+    assert [batch.tolist() for batch in batches[:2]] == [[501], [500]]
+    assert all(len(batch) * (-(-lengths[batch].max() // 8) * 8) <= 512 for batch in batches[2:])
 
 
 def test_a_part_of_an_epoch_is_its_first_steps() -> None:
@@ -134,51 +132,26 @@ def test_texts_stand_between_cls_and_sep_padded_to_a_multiple_of_eight(tmp_path)
     assert pack_texts(shards, starts[chunk], lengths[chunk], SPECIALS)[0].shape == (2, 8)
 
 
-def test_queries_and_passages_are_cut_with_their_specials_counted(tmp_path):
-    shards = hand_made_shards(tmp_path, rows_of_lengths([[4, 200], [0, 30], [0, 31], [0]]))
-    starts, lengths = row_windows(shards, np.arange(4), max_tokens=32)
-    assert lengths.tolist() == [30, 30, 30, 0]
-    ids, whole = pack_texts(shards, starts, lengths, SPECIALS)
-    assert whole.tolist() == [32, 32, 32, 2]
-    assert ids[0, :3].tolist() == [901, 1, 2] and ids[0, 31] == 902  # a cut text ends in [SEP], too
-    assert row_windows(shards, np.array([0]), max_tokens=128)[1].tolist() == [126]
-
-
-def test_a_passage_is_what_transformers_makes_of_title_sep_text(tmp_path):
-    from transformers import AutoTokenizer
-
-    tokenizer = Tokenizer(real_tokenizer_folder())
-    rows = [("Dense Retrieval", "Encoders map text. " * 40), ("", "No title here."), ("Only a title", "")]
-    write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True)
-    shards = TokenShards([tmp_path / "t"])
-    ids, whole = pack_texts(shards, *row_windows(shards, np.arange(3), max_tokens=128), tokenizer)
-    expected = AutoTokenizer.from_pretrained(real_tokenizer_folder())(
-        [f"{title} [SEP] {text}" if title else text for title, text in rows],
-        truncation=True,
-        max_length=128,
-        padding="max_length",
-        return_tensors="np",
-    )
-    assert (ids == expected["input_ids"]).all()
-    assert whole.tolist() == expected["attention_mask"].sum(axis=1).tolist()
-
-
-def test_a_passage_is_title_sep_text_cut_to_126_tokens_also_without_a_title(tmp_path):
-    """As Tevatron's preprocessor feeds it: title, separator and text, tokenised together and cut."""
+@pytest.mark.parametrize("leading_separator", [False, True])
+def test_a_passage_is_what_transformers_makes_of_title_sep_text(tmp_path, leading_separator):
+    """As Tevatron feeds it, with a separator before each text too: all tokenised together and cut."""
     from transformers import AutoTokenizer
 
     tokenizer = Tokenizer(real_tokenizer_folder())
     truth = AutoTokenizer.from_pretrained(real_tokenizer_folder())
-    rows = [("", "Encoders map text. " * 40), ("", "No title here."), ("Title", "Text."), ("", "")]
-    write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True, leading_separator=True)
+    rows = [("Dense Retrieval", "Encoders map text. " * 40), ("", "Encoders map text. " * 40)]
+    rows += [("", "No title here."), ("Only a title", ""), ("", "")]
+    options = {"split": True, "leading_separator": leading_separator}
+    write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, **options)
     shards = TokenShards([tmp_path / "t"])
-    windows = row_windows(shards, np.arange(4), max_tokens=128)
-    ids, whole = pack_texts(shards, *windows, tokenizer)
+    ids, whole = pack_texts(shards, *row_windows(shards, np.arange(5), max_tokens=128), tokenizer)
+    assert whole.tolist()[:2] == [128, 128]
     for row, (title, text) in enumerate(rows):
-        joined = truth(title + truth.sep_token + text, add_special_tokens=False, verbose=False).input_ids
-        expected = [truth.cls_token_id, *joined[:126], truth.sep_token_id]
-        assert ids[row, : whole[row]].tolist() == expected
-    assert whole.tolist()[0] == 128 and ids[1, :2].tolist() == [tokenizer.cls_id, tokenizer.sep_id]
+        joined = title + truth.sep_token + text if title or leading_separator else text
+        of_text = truth(joined, add_special_tokens=False, verbose=False).input_ids[:126]
+        expected = [truth.cls_token_id, *of_text, truth.sep_token_id]
+        assert ids[row].tolist() == expected + [truth.pad_token_id] * (128 - len(expected))
+        assert whole[row] == len(expected)
 
 
 def test_positives_take_turns_from_epoch_to_epoch():
@@ -192,12 +165,8 @@ def test_windows_of_seven_go_through_thirty_negatives_before_any_comes_again():
     assert len(set(drawn[:30])) == 30
     assert drawn[30:] == drawn[:5]  # the fifth window wraps around
     assert [len(set(window)) for window in windows] == [7] * 5
-
-
-def test_as_many_negatives_as_wanted_all_come_every_epoch():
+    assert sorted(negative_window(7, 7, seed=1, item=2, epoch=3)) == list(range(7))
     assert len(negative_window(0, 0, seed=1, item=2, epoch=0)) == 0
-    for epoch in range(3):
-        assert sorted(negative_window(7, 7, seed=1, item=2, epoch=epoch)) == list(range(7))
 
 
 def test_items_shuffle_their_negatives_each_in_its_own_way():
@@ -223,7 +192,9 @@ def test_fewer_negatives_than_wanted_are_drawn_with_repeats_anew_each_epoch():
     assert windows[4] == tuple(negative_window(3, 7, seed=1, item=2, epoch=4))
 
 
-@pytest.mark.parametrize("module", [batches, tokens])
+@pytest.mark.parametrize(
+    "module", [batches, expansions, lengths, near, negatives, terms, token_choice, tokens]
+)
 def test_examples_in_the_docstrings_are_true(module):
     result = doctest.testmod(module)
     assert result.attempted > 0 and result.failed == 0

@@ -52,22 +52,14 @@ def test_blocks_are_those_of_packing_one_sentence_at_a_time(
     assert packed(shards, **options) == slow_blocks(lengths, **options)
 
 
-def test_sentences_fill_a_block_to_the_brim_and_never_across_rows(tmp_path):
-    shards = hand_made_shards(tmp_path, rows_of_lengths([[2, 4, 6, 1, 9], [0, 3]]))
-    # row 0: title 0-1 | 4 + 6 fill ten | 1 + 9 fill ten; row 1 begins anew
-    assert packed(shards) == [(2, 10), (12, 10), (22, 3)]
-
-
-def test_a_sentence_over_the_limit_is_a_block_by_itself(tmp_path):
-    shards = hand_made_shards(tmp_path, rows_of_lengths([[0, 3, 25, 4, 10]]))  # the last is just within it
-    assert packed(shards) == [(0, 3), (3, 25), (28, 4), (32, 10)]
-    assert pack_blocks(shards, max_tokens=10, short_probability=0.0, seed=1).num_long == 1
-
-
-def test_rows_without_text_give_no_block_and_are_counted(tmp_path):
-    shards = hand_made_shards(tmp_path, rows_of_lengths([[3], [0], [1, 2], [0]]))
+def test_sentences_fill_a_block_to_the_brim_and_one_over_the_limit_is_a_block_by_itself(tmp_path):
+    rows = [[2, 4, 6, 1, 9], [0, 3, 25, 4, 10], [3], [0], [1, 2]]
+    shards = hand_made_shards(tmp_path, rows_of_lengths(rows))
+    # row 0: title 0-1 | 4 + 6 fill ten | 1 + 9 fill ten; row 1 begins anew, its last is just within the limit
+    expected = [(2, 10), (12, 10), (22, 3), (25, 25), (50, 4), (54, 10), (68, 2)]
+    assert packed(shards) == expected
     blocks = pack_blocks(shards, max_tokens=10, short_probability=0.0, seed=1)
-    assert (len(blocks), blocks.num_empty_rows) == (1, 3)
+    assert (len(blocks), blocks.num_long, blocks.num_empty_rows) == (7, 1, 2)
 
 
 def test_short_targets_come_as_often_as_asked(tmp_path):

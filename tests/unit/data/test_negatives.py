@@ -66,20 +66,20 @@ def scored(
     return examples_of(folder, hits, judged, queries=run, **options)
 
 
-def test_a_positive_has_the_relevant_grade_and_a_lower_grade_may_be_a_negative(tmp_path: Path) -> None:
-    examples, _ = made(tmp_path, {"q": ["a", "b", "c"]}, {"q": {"a": 1, "b": 2, "c": 0}}, relevant_grade=2)
-    assert examples == {"q": TrainExample("q", ("b",), ("a", "c"))}
-
-
-def test_judged_positives_are_no_negatives_and_judged_zeros_are(tmp_path):
-    examples, counts = made(tmp_path, {"q": ["a", "b", "c", "d"]}, {"q": {"b": 1, "x": 2, "c": 0}})
-    assert examples["q"] == TrainExample("q", ("b", "x"), ("a", "c", "d"))
+@pytest.mark.parametrize(
+    ("docs", "grades", "options", "positives", "negatives"),
+    [
+        ("abc", {"a": 1, "b": 2, "c": 0}, {"relevant_grade": 2}, "b", "ac"),
+        ("abcd", {"b": 1, "x": 2, "c": 0}, {}, "bx", "acd"),
+        ("pabc", {"p": 1}, {"depth": 2}, "p", "ab"),  # positives are removed before the run is cut
+    ],
+)
+def test_positives_have_the_relevant_grade_and_other_hits_may_be_negatives(
+    tmp_path: Path, docs: str, grades: dict[str, int], options: dict[str, int], positives: str, negatives: str
+) -> None:
+    examples, counts = made(tmp_path, {"q": [*docs]}, {"q": grades}, **options)
+    assert examples == {"q": TrainExample("q", tuple(positives), tuple(negatives))}
     assert counts["positives_removed"] == 1
-
-
-def test_positives_are_removed_before_the_run_is_cut_at_its_depth(tmp_path):
-    examples, _ = made(tmp_path, {"q": ["p", "a", "b", "c"]}, {"q": {"p": 1}}, depth=2)
-    assert examples["q"].negative_doc_ids == ("a", "b")
 
 
 def test_only_with_positive_in_run_a_query_needs_its_positive_found(tmp_path):
@@ -146,17 +146,6 @@ def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path:
     assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
 
 
-def test_below_is_a_negative_above_a_positive_and_between_is_left_out(tmp_path: Path) -> None:
-    hits = {"a": 0.95, "p": 0.93, "b": 0.91, "c": 0.5, "d": 0.2, "e": 0.09, "f": 0.01}
-    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, **THRESHOLDS)
-    assert examples == [TrainExample("q", ("p", "a", "b"), ("e", "f"))]
-    assert counts["positives_by_score"] == 2 and counts["removed_by_score"] == 2
-    only_negatives = {**THRESHOLDS, "positive_above": None}
-    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, **only_negatives)
-    assert examples == [TrainExample("q", ("p",), ("e", "f"))]  # RocketQA's step 3
-    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 4
-
-
 def test_a_score_on_a_threshold_is_neither_negative_nor_positive(tmp_path: Path) -> None:
     run = {"q": {"a": 0.75, "b": 0.5, "c": 0.25, "d": 0.2, "p": 0.1}}  # of these, .5 has an exact logit
     examples, counts = scored(tmp_path, run, {"q": {"p": 1}}, negative_below=0.5, positive_above=0.5)
@@ -165,20 +154,6 @@ def test_a_score_on_a_threshold_is_neither_negative_nor_positive(tmp_path: Path)
     examples, counts = scored(tmp_path, run, {"q": {"p": 1}}, negative_below=1.0, positive_above=None)
     assert examples == [TrainExample("q", ("p",), ("a", "b", "c", "d"))]  # every probability is below 1
     assert counts["removed_by_score"] == 0
-
-
-def test_a_query_without_judgement_has_positives_by_score_alone(tmp_path: Path) -> None:
-    run = {"q": {"a": 0.99, "b": 0.95, "c": 0.5, "d": 0.05}, "unsure": {"a": 0.6, "b": 0.02}}
-    for judged in (None, {"other": {"a": 1}}):
-        examples, counts = scored(tmp_path, run, judged, **THRESHOLDS)
-        assert examples == [TrainExample("q", ("a", "b"), ("d",))]
-        assert counts["examples_by_score"] == counts["without_positives"] == 1
-
-
-def test_what_is_judged_not_relevant_is_no_positive_whatever_its_score(tmp_path: Path) -> None:
-    examples, counts = scored(tmp_path, {"q": {"a": 0.99, "b": 0.01}}, {"q": {"p": 1, "a": 0}}, **THRESHOLDS)
-    assert examples == [TrainExample("q", ("p",), ("b",))]
-    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 1
 
 
 def selected(
@@ -230,14 +205,6 @@ def test_selection_by_score_is_that_of_a_decision_for_each_hit(tmp_path: Path, h
         not any(grade > 0 for grade in judged.get(one.query_id, {}).values()) for one in expected
     )
     assert counts["examples_by_score"] == with_score > 20
-
-
-def test_held_out_queries_have_judged_positives_alone(tmp_path: Path) -> None:
-    """What the teacher takes for relevant is no negative of theirs either."""
-    hits = {"a": 0.95, "p": 0.93, "b": 0.5, "c": 0.01}
-    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, held_out={"q"}, **THRESHOLDS)
-    assert examples == [TrainExample("q", ("p",), ("c",))]
-    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 2
 
 
 def test_with_thresholds_every_query_and_every_hit_is_accounted_for(tmp_path: Path) -> None:
@@ -403,9 +370,8 @@ def test_the_label_of_a_query_that_was_made_from_a_passage_is_this_passage(tmp_p
 
 
 @pytest.mark.parametrize("is_better", [True, False])
-def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path, caplog, is_better):
+def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path, is_better):
     """The log has a train query under another id, which is counted and left out."""
-    caplog.set_level("INFO", logger="condenser")
     judged = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("ap")]
     write_run(tmp_path / "candidates.trec", judged, system="candidates")
     ours = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("pa" if is_better else "ap")]
@@ -427,8 +393,6 @@ def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path
     assert list(read_examples(tmp_path / "out")) == expected
     assert counts["examples"] == len(expected) and counts["teacher"]["is_used"] == is_better
     assert counts.get("known_queries") == (1 if is_better else None)
-    (line,) = [record.message for record in caplog.records if record.message.startswith("teacher: ")]
-    assert line.startswith("teacher: used, better" if is_better else "teacher: NOT used, NOT better")
 
 
 def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):
@@ -442,16 +406,6 @@ def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_p
     # each of 40 is drawn with probability 1/4; sampling without replacement tightens the spread
     assert (np.abs(counts[:40] - 150) < 5 * np.sqrt(600 * 0.25 * 0.75)).all()
     assert len(set(drawn)) > 590
-
-
-def test_a_sample_depends_on_seed_and_query_and_not_on_other_queries(tmp_path):
-    docs = [f"d{rank}" for rank in range(100)]
-    judged = {query: {"p": 1} for query in "abc"}
-    whole, _ = made(tmp_path, {"a": docs, "b": docs, "c": docs}, judged)
-    alone, _ = made(tmp_path, {"c": docs}, judged)
-    other, _ = made(tmp_path, {"c": docs}, judged, seed=2)
-    assert alone["c"] == whole["c"] != other["c"]
-    assert whole["a"].negative_doc_ids != whole["b"].negative_doc_ids
 
 
 @pytest.mark.parametrize(
@@ -472,13 +426,15 @@ def test_a_run_that_leaves_no_example_is_refused_with_the_reasons(tmp_path, run,
         made(tmp_path, run, judged, queries=queries)
 
 
-def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
+def test_a_sample_depends_on_seed_and_query_and_not_on_the_queries_beside_it(tmp_path):
     docs = [f"d{rank}" for rank in range(100)]
     run, judged = dict.fromkeys("abcd", docs), {query: {"p": 1} for query in "abcd"}
     whole, _ = made(tmp_path, run, judged)
     some, counts = made(tmp_path, run, judged, wanted={"d", "b", "of another split"})
     assert some == {query: whole[query] for query in "bd"}
     assert counts["queries"] == counts["examples"] == 2
+    assert made(tmp_path, run, judged, seed=2)[0]["b"] != whole["b"]
+    assert whole["a"].negative_doc_ids != whole["b"].negative_doc_ids
 
 
 def test_a_query_without_a_hit_has_an_example_without_negatives(tmp_path):

@@ -25,51 +25,28 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return prepare(tmp_path_factory.mktemp("pairs"), dropout=0.0)
 
 
-def packed(folder: Path, rows: list[tuple[int, int]], *, query_length: int, passage_length: int):
-    queries = hand_made_shards(folder / "queries", QUERIES)
-    passages = hand_made_shards(folder / "passages", PASSAGES, num_shards=2)
+def test_titles_are_divided_from_texts_both_texts_are_cut_and_empty_ones_keep_their_separators(
+    tmp_path: Path,
+) -> None:
+    rows = [(0, 0), (2, 1), (1, 2), (1, 0), (0, 2)]
+    queries = hand_made_shards(tmp_path / "queries", QUERIES)
+    passages = hand_made_shards(tmp_path / "passages", PASSAGES, num_shards=2)
     asked, found = np.array(rows).T
-    pairs = pair_windows(
-        *(queries, asked, passages, found),
-        query_length=query_length,
-        passage_length=passage_length,
-        num_separators=1,
-    )
-    return pairs, *pack_pairs(queries, passages, pairs, SPECIALS)
-
-
-def test_titles_are_divided_from_texts_and_both_texts_are_cut(tmp_path: Path) -> None:
-    pairs, ids, types = packed(tmp_path, [(0, 0), (2, 1)], query_length=6, passage_length=7)
-    assert pairs.lengths.tolist() == [3 + 5 + 3, 4 + 5 + 3]
-    first = [1, 11, 12, 13, 2, 21, 22, 2, 23, 24, 2]
-    second = [1, 14, 15, 16, 17, 2, 25, 26, 27, 28, 29, 2]
-    assert ids.tolist() == [first + [0] * 5, second + [0] * 4]
-    assert types.tolist() == [[0] * 5 + [1] * 6 + [0] * 5, [0] * 6 + [1] * 6 + [0] * 4]
-
-
-def test_an_empty_query_and_an_empty_passage_keep_their_separators(tmp_path: Path) -> None:
-    pairs, ids, types = packed(tmp_path, [(1, 2), (1, 0), (0, 2)], query_length=6, passage_length=7)
-    assert pairs.lengths.tolist() == [3, 8, 6]
-    assert ids.tolist() == [
-        [1, 2, 2, 0, 0, 0, 0, 0],
+    pairs = pair_windows(queries, asked, passages, found, query_length=6, passage_length=7, num_separators=1)
+    ids, types = pack_pairs(queries, passages, pairs, SPECIALS)
+    expected = [
+        [1, 11, 12, 13, 2, 21, 22, 2, 23, 24, 2],
+        [1, 14, 15, 16, 17, 2, 25, 26, 27, 28, 29, 2],
+        [1, 2, 2],
         [1, 2, 21, 22, 2, 23, 24, 2],
-        [1, 11, 12, 13, 2, 2, 0, 0],
+        [1, 11, 12, 13, 2, 2],
     ]
-    assert types.sum(axis=1).tolist() == [1, 6, 1]
-
-
-def test_chosen_pairs_are_those_of_the_whole(tmp_path: Path) -> None:
-    pairs, ids, _ = packed(tmp_path, [(0, 0), (2, 1), (1, 2)], query_length=8, passage_length=8)
-    chosen = pairs.at(np.array([2, 0]))
-    assert chosen.lengths.tolist() == pairs.lengths[[2, 0]].tolist()
-    queries, passages = (
-        TokenShards(
-            sorted({Path(str(file).removesuffix(".tokens.npy")) for file in folder.glob("*.tokens.npy")})
-        )
-        for folder in (tmp_path / "queries", tmp_path / "passages")
-    )
-    ours, _ = pack_pairs(queries, passages, chosen, SPECIALS)
-    assert ours.tolist() == ids[[2, 0], :16].tolist()
+    assert pairs.lengths.tolist() == [len(row) for row in expected]
+    assert ids.tolist() == [row + [0] * (16 - len(row)) for row in expected]
+    first, second = [5, 6, 2, 2, 5], [6, 6, 1, 6, 1]
+    assert types.tolist() == [
+        [0] * one + [1] * other + [0] * (16 - one - other) for one, other in zip(first, second, strict=True)
+    ]
 
 
 def test_they_are_what_the_tokenizer_makes_of_two_texts(files: Files) -> None:

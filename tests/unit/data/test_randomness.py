@@ -28,12 +28,6 @@ def test_uniforms_are_splitmix64_seeded_by_position():
         assert drawn[row].tolist() == expected
 
 
-def test_a_number_depends_on_its_place_alone():
-    wide = uniforms(1, "s", 2, np.arange(100), columns=9)
-    assert (uniforms(1, "s", 2, np.arange(100), columns=4) == wide[:, :4]).all()
-    assert (uniforms(1, "s", 2, np.array([40, 3]), columns=9) == wide[[40, 3]]).all()
-
-
 @pytest.mark.parametrize("other", [(2, "s", 0), (1, "t", 0), (1, "s", 1)])
 def test_seed_stream_and_epoch_each_change_everything(other):
     here, there = (uniforms(*key, np.arange(1000), columns=4) for key in ((1, "s", 0), other))
