@@ -96,24 +96,6 @@ def test_a_file_with_capital_letters_keeps_them(tmp_path: Path) -> None:
     assert encoder.preprocess(["Cat cat CAT"])["input_ids"].tolist() == [[3, 1, 0, 2, 4]]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("", "got 0 of 0 lines with 0 numbers"),
-        ("a\nb\n", "got 0 of 2 lines with 0 numbers"),
-        ("a 1 2\nb 1\nc 1 2 3\nd 4\n", "got 1 of 4 lines with 2 numbers, as many as the first has"),
-        ("a 1 2\nb nan 1\nc 1 x\n", "got 1 of 3 lines with 2 numbers"),
-    ],
-)
-def test_a_file_that_holds_no_vectors_is_one_line(tmp_path: Path, text: str, said: str) -> None:
-    (tmp_path / "v.txt").write_text(text)
-    with pytest.raises(
-        ValueError, match=f"v.txt: expected a word and its vector in each line, {said}"
-    ) as caught:
-        read_word_vectors(tmp_path / "v.txt", None)
-    assert "\n" not in str(caught.value)
-
-
 def items_of(task: str) -> list[Item]:
     texts = [" ".join(np.random.default_rng(row).choice(WORDS[:8], 2 + row % 5)) for row in range(30)]
     size = 3 if task == "triplets" else 2

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,6 @@ from condenser.papers.measures import accuracy, spearman
 from condenser.papers.sentence_encoder import load_sentence_encoder
 from condenser.papers.sentence_training import sentence_loss
 from condenser.papers.similarities import write_model_similarities, write_word_similarities
-from condenser.papers.word_vectors import read_word_vectors
 from condenser.train.loop import linear_factor, num_warmup_steps
 
 # weights whose gradients are rounding alone: a distance does not change where all vectors move together
@@ -116,57 +114,28 @@ def test_a_training_is_that_of_sentence_transformers(files: Files, tmp_path: Pat
 def test_similarities_and_measures_are_those_of_sentence_transformers(
     files_with_dropout: Files, tmp_path: Path, task: str
 ) -> None:
-    files = files_with_dropout
-    items = items_of(files, task)
-    write_items(tmp_path / "items.test.jsonl", items)
-    counts = write_model_similarities(
-        files.backbone, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task=task, similarities=None,
-        max_tokens=32, batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
-    )  # fmt: skip
-    found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
-    assert counts == {"items": NUM_ITEMS}
-    model = SentenceTransformer(str(files.backbone), device="cpu")
+    """Of several kinds, ours in the order of columns, its evaluators give `..._max`: the best counts."""
+    kinds, folder = ["cosine", "manhattan", "euclidean", "dot"], files_with_dropout.backbone
+    items, file = items_of(files_with_dropout, task), tmp_path / "items.test.jsonl"
+    write_items(file, items)
+
+    def similarities(kinds: list[str] | None) -> np.ndarray:
+        counts = write_model_similarities(
+            folder, file, tmp_path / "s.tsv", task=task, similarities=kinds, max_tokens=32,
+            batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
+        )  # fmt: skip
+        assert counts == {"items": NUM_ITEMS}
+        return np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
+
+    found, default = similarities(kinds), similarities(None)
+    model = SentenceTransformer(str(folder), device="cpu")
     model.max_seq_length = 32
-    columns = [model.encode([item.texts[place] for item in items]) for place in range(TASKS[task])]
+    texts = [[item.texts[place] for item in items] for place in range(TASKS[task])]
+    columns = [model.encode(of_place) for of_place in texts]
     if task == "similarity":
         labels = np.array([item.label for item in items])
         cosines = torch.cosine_similarity(*map(torch.from_numpy, columns)).numpy()
-        np.testing.assert_allclose(found[:, 0], cosines, atol=1e-5)
-        evaluator: Any = EmbeddingSimilarityEvaluator(
-            [item.texts[0] for item in items], [item.texts[1] for item in items], labels.tolist(),
-            main_similarity="cosine", write_csv=False,
-        )  # fmt: skip
-        ours = spearman.correlation(found[:, 0], labels)
-        assert ours == pytest.approx(evaluator(model)["spearman_cosine"], abs=1e-6)
-    else:
-        distances = [np.linalg.norm(columns[0] - other, axis=1) for other in columns[1:]]
-        np.testing.assert_allclose(found, -np.stack(distances, axis=1), atol=1e-4)
-        evaluator = TripletEvaluator(
-            *([item.texts[place] for item in items] for place in range(3)),
-            main_similarity_function="euclidean", write_csv=False,
-        )  # fmt: skip
-        ours = float(accuracy.values(found, np.zeros(NUM_ITEMS)).mean())
-        assert ours == pytest.approx(evaluator(model)["euclidean_accuracy"])
-
-
-@pytest.mark.parametrize("task", ["similarity", "triplets"])
-def test_of_several_similarities_the_best_counts_as_in_sentence_transformers(
-    files: Files, tmp_path: Path, task: str
-) -> None:
-    """Its evaluators give `..._max`; of several kinds ours are the columns, in this order."""
-    kinds = ["cosine", "manhattan", "euclidean", "dot"]
-    items, file = items_of(files, task), tmp_path / "items.test.jsonl"
-    write_items(file, items)
-    write_model_similarities(
-        files.backbone, file, tmp_path / "s.tsv", task=task, similarities=kinds, max_tokens=32,
-        batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
-    )  # fmt: skip
-    found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
-    model = SentenceTransformer(str(files.backbone), device="cpu")
-    model.max_seq_length = 32
-    texts = [[item.texts[place] for item in items] for place in range(TASKS[task])]
-    if task == "similarity":
-        labels = np.array([item.label for item in items])
+        np.testing.assert_allclose(default[:, 0], cosines, atol=1e-5)
         given = EmbeddingSimilarityEvaluator(
             *texts, labels.tolist(), write_csv=False, similarity_fn_names=kinds
         )(model)
@@ -175,6 +144,8 @@ def test_of_several_similarities_the_best_counts_as_in_sentence_transformers(
         )
         assert spearman.values(found, labels).mean() == pytest.approx(given["spearman_max"], abs=1e-6)
     else:
+        distances = [np.linalg.norm(columns[0] - other, axis=1) for other in columns[1:]]
+        np.testing.assert_allclose(default, -np.stack(distances, axis=1), atol=1e-4)
         given = TripletEvaluator(*texts, write_csv=False, similarity_fn_names=kinds)(model)
         assert accuracy.values(found, np.zeros(NUM_ITEMS)).mean() == pytest.approx(given["max_accuracy"])
         assert (found[:, 0::2] > found[:, 1::2]).mean(axis=0).tolist() == pytest.approx(
@@ -240,19 +211,6 @@ def test_word_vectors_give_the_similarities_of_sentence_transformers(tmp_path: P
     assert found[:2] == pytest.approx(expected[:2], abs=1e-6) and not math.isnan(found[2])
     assert found[2] == 0  # no word is known
     assert counts == {"items": 3, "words": 4, "texts_without_a_word": 1, "lines_left_out": 0}
-
-
-def test_lines_of_word_vectors_that_do_not_fit_are_left_out_and_counted(tmp_path: Path) -> None:
-    more = ("short 1.0 2.0", "a phrase 1.0 2.0 3.0", "plane 9 9 9", "odd 1.0 x 2.0")
-    vectors, num_left_out = read_word_vectors(
-        word_file(tmp_path / "vectors.txt", *more), {"plane", "odd", "short", "a"}
-    )
-    assert list(vectors) == ["plane"] and vectors["plane"].tolist() == WORDS["plane"]
-    assert num_left_out == 3
-    for text in ("2 3\nplane 1 2 3\nflute 1 1 1\n", "\ufeffplane 1 2 3\nflute 1 1 1\n"):
-        (tmp_path / "word2vec.txt").write_bytes(gzip.compress(text.encode()))
-        vectors, num_left_out = read_word_vectors(tmp_path / "word2vec.txt", {"plane"})
-        assert list(vectors) == ["plane"] and num_left_out == 0
 
 
 def test_a_file_without_a_word_of_the_sentences_is_refused(tmp_path: Path) -> None:

@@ -1,26 +1,60 @@
-"""Entropies of [CLS] attention passage by passage: which are drawn, and that they are those of the model."""
+"""The entropy of [CLS] attention: by hand, by a slow computation, and passage by passage."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from small_models import full_rows
+from small_models import full_rows, padded, small_backbone, transformers_bert
 from small_trainings import sharpen
 
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.backbone import new_backbone
 from condenser.model.folder import load_backbone
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector
 from condenser.papers.attention import cls_attention_entropies, write_attention_entropies
 
 TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
 IDS = [f"d{row}" for row in range(len(TEXTS))]
 MAX_TOKENS = 16
+
+TOKENS = np.array([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
+LENGTHS = np.array([6, 4])
+ROWS = Rows.of(TOKENS, LENGTHS)
+
+
+def test_uniform_attention_over_n_tokens_gives_ln_n() -> None:
+    backbone = small_backbone().eval()
+    for layer in backbone.encoder.layer:
+        torch.nn.init.zeros_(layer.attention.self.query.weight)
+        torch.nn.init.zeros_(layer.attention.self.query.bias)
+    found = cls_attention_entropies(backbone, ROWS)
+    expected = torch.tensor([[math.log(length)] * 4 for length in LENGTHS], dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("is_padded", [True, False])
+def test_it_equals_a_slow_computation_from_the_attention_of_transformers(is_padded: bool) -> None:
+    backbone = small_backbone().eval()
+    rows, lengths = (ROWS, LENGTHS) if is_padded else (Rows.of(TOKENS[:1], LENGTHS[:1]), LENGTHS[:1])
+    ids, mask = padded(rows)
+    plain = transformers_bert(backbone)
+    attentions = plain(ids, attention_mask=mask.long(), output_attentions=True).attentions
+    expected = []
+    for row, length in enumerate(lengths):
+        expected.append([])
+        for layer in attentions:
+            heads = [-sum(p * math.log(p) for p in head[0][:length].tolist() if p > 0) for head in layer[row]]
+            expected[-1].append(sum(heads) / len(heads))
+    found = cls_attention_entropies(backbone, rows)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
+    assert len({round(value, 6) for value in found.flatten().tolist()}) == found.numel()
 
 
 @pytest.fixture(scope="module")
