@@ -27,31 +27,6 @@ PROGRAMS_KEY = "__use_yte__"
 """With this key at its top, Snakemake evaluates the expressions in a configuration file as Python."""
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
-_MOST_LEVELS, _MOST_VALUES = 50, 100_000  # of a configuration file
-_TOO_LARGE = f"more than {_MOST_LEVELS} levels or {_MOST_VALUES:,} values"
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads YAML as data. Each fault is a YAMLError with its place, also too many levels and wrong values."""
-
-    _level = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        self._level += 1
-        if self._level > _MOST_LEVELS:
-            raise yaml.composer.ComposerError(None, None, _TOO_LARGE, self.peek_event().start_mark)
-        node = super().compose_node(parent, index)
-        self._level -= 1
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except yaml.YAMLError:
-            raise
-        except Exception as error:  # PyYAML raises any: a ValueError of 2026-02-30, a KeyError of !!bool x
-            problem = f"{str(node.value)!r:.80} is no {node.tag.rpartition(':')[2]}"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from error
 
 
 def check_overlay(file: Path) -> None:
@@ -100,20 +75,20 @@ def _content(file: Path, text: str) -> Any:
         ValueError: it is no block of keys, is a program, or gives a key twice.
         YAMLError: it cannot be read.
     """
-    content, is_json = None, True
     try:
-        content = json.loads(text)
-    except RecursionError:  # of JSON, whose levels are counted below
-        pass
+        content, is_json = json.loads(text), True
     except ValueError:
-        is_json = False
+        content, is_json = None, False
     # YAML refuses the tabs that JSON may have between its words; there are none within them
-    loader = _Loader(text.replace("\t", " ") if is_json else text)
+    loader = yaml.SafeLoader(text.replace("\t", " ") if is_json else text)
     if (top := loader.get_single_node()) is None:
         return None
     _refuse_second_keys(file, top)
     if not is_json:
-        content = loader.construct_document(top)
+        try:
+            content = loader.construct_document(top)
+        except (ValueError, KeyError) as error:  # PyYAML's own of 2026-02-30 and of !!bool x
+            raise yaml.constructor.ConstructorError(None, None, str(error), top.start_mark) from error
     if not isinstance(content, dict):
         kind = "a list" if isinstance(content, list) else "a single value"
         raise ValueError(
@@ -129,38 +104,27 @@ def _content(file: Path, text: str) -> Any:
     return content
 
 
-def _refuse_second_keys(file: Path, top: yaml.Node) -> None:
+def _refuse_second_keys(file: Path, node: yaml.Node, above: str = "") -> None:
     """Refuse a key that a block has twice.
-
-    Each place of an anchor counts: anchors within anchors may stand for a block without end.
 
     Raises:
         ValueError: there is one.
-        YAMLError: the file stands for too many values, or for too many levels.
     """
-    waiting: list[tuple[str, yaml.Node, int]] = [("", top, 1)]
-    num_values = 0
-    while waiting:
-        above, node, level = waiting.pop()
-        num_values += 1
-        if level > _MOST_LEVELS or num_values > _MOST_VALUES:
-            raise yaml.composer.ComposerError(None, None, _TOO_LARGE, node.start_mark)
-        if isinstance(node, yaml.SequenceNode):
-            waiting += [(above, item, level + 1) for item in node.value]
-        if not isinstance(node, yaml.MappingNode):
-            continue
-        line_of: dict[str, int] = {}
-        for name, value in node.value:
-            if not isinstance(name, yaml.ScalarNode):
-                raise yaml.constructor.ConstructorError(None, None, "a key that is no text", name.start_mark)
-            key, line = f"{above}{name.value}", name.start_mark.line + 1
-            if key in line_of:
-                raise ValueError(
-                    f"{file}:{line}: {key}: expected each key once, got it in line {line_of[key]} already. "
-                    "Put the settings of both under one."
-                )
-            line_of[key] = line
-            waiting.append((f"{key}.", value, level + 1))
+    if isinstance(node, yaml.SequenceNode):
+        for item in node.value:
+            _refuse_second_keys(file, item, above)
+    if not isinstance(node, yaml.MappingNode):
+        return
+    line_of: dict[str, int] = {}
+    for name, value in node.value:
+        key, line = f"{above}{name.value}", name.start_mark.line + 1
+        if key in line_of:
+            raise ValueError(
+                f"{file}:{line}: {key}: expected each key once, got it in line {line_of[key]} already. "
+                "Put the settings of both under one."
+            )
+        line_of[key] = line
+        _refuse_second_keys(file, value, f"{key}.")
 
 
 def overlays_of(arguments: Sequence[str]) -> list[str]:
@@ -201,16 +165,6 @@ def overlays_of(arguments: Sequence[str]) -> list[str]:
     return overlays
 
 
-def check(arguments: Sequence[str]) -> None:
-    """Refuse a command line of Snakemake whose overlays it would misread.
-
-    Raises:
-        ValueError: what is wrong, in one line.
-    """
-    for file in overlays_of(arguments):
-        check_overlay(Path(file))
-
-
 class Interrupted:
     """The handler of Ctrl-C until the first job.
 
@@ -228,7 +182,8 @@ class Interrupted:
 def main() -> None:
     """Start Snakemake, unless its command line has a fault. Ctrl-C before the first job is status 130."""
     try:
-        check(sys.argv[1:])
+        for file in overlays_of(sys.argv[1:]):
+            check_overlay(Path(file))
         program.give_home(program.HOME)
     except ValueError as error:
         sys.exit(printable(f"error: {error}"))
