@@ -44,7 +44,7 @@ def main(job: Job) -> None:
         print("stale by this configuration: give verify every --configfile that the results were made with")
     num_compared, difference = (0, None) if record is None else compare(record)
     if difference:
-        print(f"{against}: the first job with other results is {difference}")
+        print(printable(f"{against}: the first job with other results is {difference}"))
     elif record is not None:
         print(
             f"{against}: {num_compared} of {len(record['jobs'])} jobs compared, all with the same "

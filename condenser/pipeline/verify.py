@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +24,6 @@ from condenser.progress import track
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
 _RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks", "last", FIRST_SEEN}}
-
-_MOST_LINKS = 16  # to one folder: links between folders could make a tree without end
 
 Current = Mapping[str, Mapping[str, Any]]
 """By manifest: its `place`, the `changes` that make its result stale by itself, and `other`, the name of its
@@ -85,8 +82,8 @@ def current_of(
         if (record := sound_record(path)) is None:
             continue  # verify says so itself
         entry: dict[str, Any] = {}
+        rule, wildcards = record.spec["rule"], record.spec["wildcards"]
         try:
-            rule, wildcards = record.spec["rule"], record.spec["wildcards"]
             other = wildcards.get("dataset")
             if other is not None and datasets is not None and other not in datasets:
                 entry["other"] = other
@@ -94,10 +91,8 @@ def current_of(
             else:
                 place, spec = manifest_of(rule, wildcards), spec_of(rule, wildcards)
             changes = freshness.changes(path, [], spec)
-        except (LookupError, ValueError, TypeError, AttributeError, OSError, SystemExit) as error:
-            # (the last is said by a rule; the others also where a manifest was written by somebody else)
+        except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
             place = str(path)
-            rule, wildcards = str(record.spec.get("rule")), record.spec.get("wildcards")
             changes = [f"the configuration no longer has the job {rule} {wildcards} ({error})"]
         current[str(path)] = {"place": place, "changes": changes, **entry}
     return current
@@ -163,25 +158,18 @@ def results_digest(results: Path, *, dataset: str | None = None) -> str:
     results = Path(os.path.normpath(results))
     files = _of_dataset(_walk(results), results, dataset)
     records = filter(None, map(sound_record, filter(_is_manifest, files)))
-    return digest_of((str(record.spec.get("rule")), record.outputs) for record in records)
+    return digest_of((record.spec["rule"], record.outputs) for record in records)
 
 
 def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:
     """All files below `results` that are results, also those in linked folders."""
     found = []
-    visits = Counter[str]()
     for folder, folders, files in os.walk(results, onerror=on_error, followlinks=True):
-        for name in [name for name in folders if Path(folder, name).is_symlink()]:
-            target = os.path.realpath(Path(folder, name))
-            visits[target] += 1
-            is_above = Path(os.path.realpath(folder)).is_relative_to(target)
-            if is_above or visits[target] > _MOST_LINKS:
-                folders.remove(name)
-                why = (
-                    "is a link to a folder above it" if is_above else "is one link of too many to one folder"
-                )
+        for link in [Path(folder, name) for name in folders if Path(folder, name).is_symlink()]:
+            if Path(folder).resolve().is_relative_to(link.resolve()):
+                folders.remove(link.name)
                 if on_error is not None:
-                    on_error(OSError(errno.ELOOP, why, str(Path(folder, name))))
+                    on_error(OSError(errno.ELOOP, "is a link to a folder above it", str(link)))
         records = _RECORDS.get(len(Path(folder).relative_to(results).parts), set())
         folders[:] = set(folders) - records
         found += [Path(folder, name) for name in files if name not in records | {".snakemake_timestamp"}]
@@ -206,8 +194,6 @@ def _unread(error: OSError) -> str:
 def _fault(path: Path, digest: str) -> str | None:
     """What is wrong with the bytes at `path`."""
     try:
-        if path.exists() and not path.is_file():
-            return "is no regular file"  # a pipe or a device may never end
         return None if sha256_file(path) == digest else OTHER_BYTES
     except FileNotFoundError:
         return "is missing"
@@ -233,7 +219,7 @@ def stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Curr
     }
     found = {path for path in records if reasons[path]}
     waiting = [*bad, *(output for path in found for output in records[path].outputs)]
-    while waiting:  # no recursion: a manifest of somebody else may say that a result was made from itself
+    while waiting:
         for path in set(made_from.get(waiting.pop(), [])) - found:
             found.add(path)
             waiting += records[path].outputs

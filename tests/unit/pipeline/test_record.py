@@ -113,82 +113,30 @@ def test_the_first_job_with_other_results_is_named(make: Make) -> None:
     assert compare(of_a) == (0, f"collect d: has no sound manifest here ({MANIFESTS['collect']})")
 
 
-def test_a_job_that_the_record_lacks_is_named(make: Make) -> None:
+def test_a_job_that_the_record_lacks_or_calls_by_another_rule_is_named(make: Make) -> None:
     make("a")
     made = record()
     made["jobs"] = [job for job in made["jobs"] if job["rule"] not in ("train", "bm25_index")]
     assert compare(made) == (2, "train d: is not in the record")
-
-
-def test_a_job_cannot_pass_by_calling_itself_a_figure(make: Make) -> None:
-    make("a")
-    made = record()
-    make("b", train="others\n")
-    for job in made["jobs"]:
-        job["rule"] = "figure"
+    made["jobs"][0]["rule"] = "figure"
     assert compare(made) == (0, "figure d: results/d/data.manifest.json is of the rule collect here")
-
-
-# ---- records of others -----------------------------------------------------------------------------
-
-
-def write_record(file: Path, jobs: list[dict[str, Any]], **other: Any) -> None:
-    """A record whose digest is that of its jobs."""
-    digest = digest_of((job["rule"], job["outputs"]) for job in jobs)
-    file.write_text(json.dumps({"table": "results/t.tsv", "digest": digest, "jobs": jobs} | other))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"rule": "\x1b]0;owned\x07"},
-        {"wildcards": {"dataset": "\x1b[2J"}},
-        {"wildcards": {"dataset": 3}},
-        {"outputs": {"results/\x1b[31m": "0"}},
-        {"outputs": {"r" * 2000: "0"}},
-        {"manifest": "/etc/passwd"},
-        {"manifest": "results/../../a.manifest.json"},
-    ],
-)
-def test_names_of_a_foreign_record_reach_neither_the_terminal_nor_other_folders(
-    tmp_path: Path, changes: dict[str, Any]
-) -> None:
-    job = {"rule": "table", "wildcards": {}, "manifest": "results/a.manifest.json", "outputs": {}} | changes
-    write_record(tmp_path / "r.json", [job])
-    with pytest.raises(ValueError, match="expected the record of a table") as error:
-        read_record(tmp_path / "r.json")
-    assert str(error.value).isprintable() and len(str(error.value)) < 700
-
-
-def test_a_file_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("condenser.pipeline.record._LARGEST", 1 << 20)
-    (tmp_path / "r.json").write_bytes(b" " * (2 << 20))
-    with pytest.raises(ValueError, match=r"got something else \(more than 1,048,576 bytes\)"):
-        read_record(tmp_path / "r.json")
-
-
-JOB = {"rule": "table", "wildcards": {}, "manifest": "results/t.tsv.manifest.json"}
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ({}, "got something else ('jobs')"),
+        ("{}", "got something else ('jobs')"),
         ("no JSON", "got something else"),
+        ('{"digest": "0", "table": "t", "jobs": [{"rule": 3}]}', "got something else"),
+        ('{"digest": "0", "table": "t", "jobs": []}', "got one without the job that made its table"),
         (
-            {"digest": "0", "table": "results/t.tsv", "jobs": []},
-            "got one without the job that made its table",
-        ),
-        ({"digest": "0", "table": "/t.tsv", "jobs": [{**JOB, "outputs": {}}]}, "a file of another folder"),
-        ({"digest": "0", "table": "results/t.tsv", "jobs": [{"rule": 3}]}, "got something else"),
-        (
-            {"digest": "0", "table": "results/t.tsv", "jobs": [{**JOB, "outputs": {"results/t.tsv": "1"}}]},
+            '{"digest": "0", "table": "t", "jobs": [{"rule": "table", "outputs": {"t": "1"}}]}',
             "got one whose digest is not that of its jobs",
         ),
     ],
 )
-def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: Any, said: str) -> None:
-    (tmp_path / "r").write_text(content if isinstance(content, str) else json.dumps(content))
+def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "r").write_text(content)
     with pytest.raises(ValueError, match="expected the record of a table") as error:
         read_record(tmp_path / "r")
     assert said in str(error.value) and "\n" not in str(error.value)
