@@ -313,15 +313,6 @@ class Significance(Block):
     seed: Whole
     pair_seeds: bool
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_bootstrap(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "resamples" in values:
-            raise ValueError(
-                "resamples: remove this key. Intervals are by Student's t, no longer by bootstrap"
-            )
-        return values
-
 
 class Report(Block):
     """What the report of a data set holds of single queries: see condenser/report/queries.py."""

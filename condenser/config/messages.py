@@ -13,13 +13,6 @@ from condenser.settings import BlockType
 
 LONGEST_PATH = 400  # characters of a path in a message
 _LONGEST_PREVIEW = 80  # of another value
-_GONE = {  # keys of earlier versions, and what to do
-    **dict.fromkeys(
-        ("audit.systems", "audit.judges", "audit.near_negatives", "audit.query_share"),
-        "The audit looks at no negatives; equal_passage names equal texts of which one is relevant.",
-    ),
-    "audit.near_passages": "The audit names equal passages alone.",
-}
 
 
 def checked_block(model: type[BlockType], values: Any, *, key: str) -> BlockType:
@@ -43,8 +36,6 @@ def first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     key, came, kind = _key_of(key, first["loc"]), first.get("input"), first["type"]
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     if kind == "extra_forbidden":
-        if key in _GONE:
-            return f"{key}: this key is gone. {_GONE[key]} Leave it out.{more}"
         known = _fields_at(model, first["loc"][:-1])
         hint = kinds.suggest_name(str(first["loc"][-1]), known, otherwise=f"Known: {', '.join(known)}.")
         return f"{key}: unknown key. {hint}{more}"

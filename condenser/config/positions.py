@@ -49,9 +49,8 @@ def check_rows_fit(config: Config) -> None:
                 key, tokens = model.longest_row
                 rows[f"models.{model.key}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key], default=None)
-        if longest is None:
-            continue
-        _refuse_long_row(longest, rows[longest], initial.origin, num_positions=num_positions)
+        if longest is not None:
+            _refuse_long_row(longest, rows[longest], initial.origin, num_positions=num_positions)
 
 
 def check_longest_row(config: Config, dataset: str, system: str) -> None:

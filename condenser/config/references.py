@@ -276,24 +276,20 @@ def check_systems(config: Config) -> None:
                 f"systems.{name}.recipe.negatives: expected a system whose negatives others learn from, got "
                 f"{name}, from which none does. Set it for the systems that {name} names as negatives."
             )
-    of_systems = [name for name, model in config.models.items() if model.is_of_system]
-    for name in of_systems:
-        _check_encoder(f"models.{name}", name, config)
-    for name in config.models:
-        is_of_system = name in of_systems
-        behind = config.systems_behind(config.models[name].made_of)
-        for other in sorted(behind):
+    for name, model in config.models.items():
+        if model.is_of_system:
+            _check_encoder(f"models.{name}", name, config)
+    for name, model in config.models.items():
+        for other in sorted(config.systems_behind(model.made_of)):
             initial = systems[other].start_model
-            if initial and config.models[name] in initial.chain:
-                expected = "system: expected a system" if is_of_system else "of: expected candidates"
-                does = "does" if is_of_system else "do"
+            if initial and model in initial.chain:
+                key = f"models.{name}.{'system' if model.is_of_system else 'of'}"
                 raise ValueError(
-                    f"models.{name}.{expected} that {does} not start from {name} itself, got {other}."
+                    f"{key}: expected systems that do not start from {name} itself, got {other}."
                 )
-    for name in config.models:
-        if config.models[name].is_chosen:
+    for name, model in config.models.items():
+        if model.is_chosen:
             _check_families(f"models.{name}", name, config)
-    _check_what_starts_from_lstm(config)
     for name, system in systems.items():
         try:
             system.check(systems)
@@ -403,23 +399,6 @@ def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
         raise ValueError(
             f"{key}.initial: expected a model with one encoder, got {name}, which has two. {advice}{more}."
         )
-
-
-def _check_what_starts_from_lstm(config: Config) -> None:
-    """Refuse what would read an LSTM as a Transformer: all but encoders of sentences."""
-    starts = {f"models.{name}": model.start for name, model in config.models.items()}
-    for name, system in config.systems.items():
-        if system.kind != "sentence_encoder":
-            starts[f"systems.{name}"] = system.start
-    for name, expansion in config.expansions.items():
-        if expansion.trained:
-            starts[f"expansions.{name}.trained"] = expansion.trained.initial
-    for key, initial in starts.items():
-        if initial in config.models and config.models[initial].origin.source == "lstm":
-            raise ValueError(
-                f"{key}.initial: expected a Transformer, got {initial}, an LSTM, from which only systems of "
-                "kind sentence_encoder start."
-            )
 
 
 def check_tables(config: Config) -> None:

@@ -8,7 +8,6 @@ from condenser.config.messages import LONGEST_PATH, preview
 from condenser.nouns import Config
 
 _LONGEST_LABEL = 200
-_FORMULA = ("=", "+", "-", "@")  # with which a spreadsheet begins a formula
 
 
 def check_texts(config: Config) -> None:
@@ -22,11 +21,6 @@ def check_texts(config: Config) -> None:
             raise ValueError(
                 f"{key}: expected 1 to {_LONGEST_LABEL} characters without $, tab, line end or control "
                 f"characters, got {preview(label)}."
-            )
-        if label.startswith(_FORMULA):
-            raise ValueError(
-                f"{key}: expected a text that begins with none of {' '.join(_FORMULA)}, which begin "
-                f"a formula in a spreadsheet, got {preview(label)}."
             )
     for key, path in _paths(config):
         if not path.isprintable() or set(path) & set("{}"):

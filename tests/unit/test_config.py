@@ -19,7 +19,6 @@ from condenser.config.positions import (
     check_longest_row,
     layers_and_positions,
 )
-from condenser.data.batches import num_steps
 from condenser.model.backbone_sources import embedded_folder
 from condenser.nouns import Config
 from condenser.objectives import checkpoint
@@ -156,13 +155,7 @@ VALID: dict[str, dict[str, Any]] = {
             }
         },
     },
-    "an LSTM": {
-        "models": {
-            "lstm": LSTM,
-            "of-lstm": {**OF_SYSTEM, "dataset": "stsb", "system": "backbone-sentences"},
-        },
-        "systems": {"backbone-sentences": {"initial": "lstm"}},
-    },
+    "an LSTM": {"models": {"lstm": LSTM}},
 }
 
 # Key, value, and how the line begins: behind the key, where that begins with a colon or a dot. Behind three
@@ -173,7 +166,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("objectives.condenser.lr", 1.0, ": unknown key."),
         ("objectives.condenser.\x1b[2J", 1.0, r"objectives.condenser.\x1b[2J: unknown key."),
         ("models.condenser.learning_rates", 1.0, ": unknown key. Did you mean learning_rate?"),
-        ("sources.pydoc.pakages", [], ": unknown key. Did you mean packages?"),
         ("systems.bm25.k2", 1.0, ": unknown key. Known: kind, label, k1, b, language, exp"),
         ("recipes.marco.lengths.pasage", 1, ": unknown key. Did you mean passage?"),
         ("recipies", {}, ": unknown key. Did you mean recipes?"),
@@ -188,7 +180,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("datasets.logs", {"source": "pydoc"}, ": expected another name, logs is that of another result."),
         ("tables.audit", {"rows": ["bm25"], "measures": ["MRR@10"]}, ": expected another name"),
         ("figures.table2", {"kind": "costs", "table": "table2"}, ": expected another name"),
-        ("figures.data", {"kind": "costs", "table": "table2"}, ": expected another name"),
         ("models.mlm-seed2", {"objective": "mlm", "initial": "backbone"}, ": expected another name,"),
         # types and ranges
         ("objectives.condenser.learning_rate", "1e-4",
@@ -200,36 +191,22 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("seed", True, ": expected a valid integer"),
         ("seed", 10**300, ": expected less than or equal to 9223372036854775807, got 10000"),
         ("compute.precision", "fp8", ": expected 'auto', 'fp32', 'bf16' or 'fp16'"),
-        ("encode.block_rows", 20000, ": expected less than or equal to 16384, got 20000"),
-        ("recipes.marco.max_grad_norm", -1.0, ": expected greater than or equal to 0"),
         ("recipes.marco.held_out", {"least": 10**6}, ": least: expected at most most ("),
         ("recipes.marco", {"held_out": None, "validation": VALIDATION}, ": validation: expected null"),
-        ("audit.near_queries", 0.1, ": expected greater than or equal to 0.3, got 0.1"),
-        ("audit.near_passages", 0.5, ": this key is gone. The audit names equal passages alone. Leave"),
         ("significance.confidence", 95, ": expected less than 1"),
-        ("significance.power", 0.2, ": expected greater than or equal to 0.5"),
-        ("significance", {"resamples": 10000}, ": resamples: remove this key. Intervals are"),
-        ("significance.permutations", 1.5, ": expected a valid integer, got 1.5."),
         # blocks
-        ("seed", yaml.safe_load("&a [*a]"), ": expected a valid integer, got [[...]]."),
-        ("models", yaml.safe_load("backbone: &a {objective: checkpoint, source: folder, path: *a}"),
-         ".backbone.path: expected a valid string, got {"),
         ("models.a", 5, ": expected a block of keys, got 5. Indent its keys, or leave it out."),
         ("compute", None, ": expected a block of keys, got None."),
         # lengths of texts and of trainings
         ("recipes.marco.lengths.passage", "all", ": expected a whole number of at least 3, ... got 'all'"),
         ("recipes.marco.lengths.query", 2, ": expected a whole number of at least 3, auto or null, got 2"),
-        ("objectives.condenser.updates", 0, ": expected a whole number of at least 1, or bounds"),
         ("objectives.condenser.updates", True, ": expected a whole number"),
-        ("objectives.condenser.updates", {}, ": expected a whole number"),
         ("recipes.marco.updates", {"least": 9, "most": 8}, ": expected a whole number"),
         ("recipes.marco.updates", {"atleast": 9}, ": expected a whole number"),
         ("models.condenser", {"epochs": 2, "updates": 18},
          ": expected either epochs or a number of updates, got epochs 2 and updates 18. Give one"),
-        ("recipes.marco", {"epochs": None}, ": expected either epochs or a number of updates, "),
         # kinds
         ("datasets.mine", {"source": "bier"}, ".source: expected one of beir, "),
-        ("datasets.mine", yaml.safe_load("&a {source: *a}"), ".source: expected one of beir, "),
         ("datasets.mine", {"path": "x"}, ".source: missing. It names the kind: beir, "),
         # data sets
         ("datasets.mine", {"source": "beir", "path": "/no/such"}, ".path: expected a folder, found none at"),
@@ -256,8 +233,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("datasets.mine", {"source": "msmarco", "unjudged": "dev"}, ": unjudged: 'dev' names a split or"),
         ("datasets.mine", {"source": "msmarco", "triples": "bm25", "split": {"words": 120, "stride": 60}},
          ".split: expected none with official negatives, which are whole texts. Set datasets.mine.triples"),
-        ("datasets.mine", {"source": "msmarco_doc", "eval_split": "dl20"},
-         ".eval_split: expected 'dev' or 'dl19', got 'dl20'."),
         ("datasets.msmarco.other_eval_splits", {"other": {}}, ": expected none, the source pydoc makes one"),
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
          ": other_eval_splits: expected none without eval_split, the main one"),
@@ -302,7 +277,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("systems.bm25.language", "th", ": expected another language than th: the Java"),
         ("systems.condenser-round1.initial", "condensr", ": expected one of backbone, condenser, "),
         ("systems.condenser-round1.negatives", ["bm26"], ": expected one of bm25"),
-        ("systems.condenser-round1.negatives", ["bm25", "bm25"], ": expected each once, got bm25 again"),
         ("systems.condenser-round1", {"negatives": []}, ": negatives: expected the system"),
         ("systems.condenser-round1", {"train": False}, ": negatives: expected none with train: false"),
         ("systems.condenser-round1", {"negatives": ["condenser-round2"]},
@@ -345,13 +319,11 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("recipes.stsb.margin", -1.0, ": expected greater than 0, got -1.0."),
         # tables and what they show
         ("metrics.measures", ["MRR@10", "MAP"], ": expected measures such as "),
-        ("metrics.measures", [LONG], ": expected measures such as "),
         ("metrics.measures", ["spearman"],
          ": expected measures of rankings, got spearman, which is one of similarity."),
         (f"{TABLE}.rows", ["condenser-round3"], ": expected one of bm25, condenser-round1"),
         (f"{TABLE}.measures", ["MRR@10", "MRR@10"], ": expected each once, got MRR@10 again"),
         (f"{TABLE}.measures", ["MRR@7"], ": expected one of MRR@10, "),
-        (f"{TABLE}.measures", ["hits@x"], ": expected measures such as "),
         (f"{TABLE}.measures", ["MRR@10", "dl19/nDCG@10"], ": dl19/nDCG@10: expected a data set or"),
         (f"{TABLE}.measures", ["MRR@10", "msmarco/MRR"], ": expected measures such as"),
         (f"{TABLE}.by_dataset", {"nq": {"rows": ["bm52"]}}, ".nq.rows: expected one of"),
@@ -364,7 +336,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         (f"{TABLE}.published", "table3", ": expected one of cocondenser_table1"),
         (f"{TABLE}.labels", {"bm26": "x"}, ": expected one of bm25"),
         (f"{TABLE}.seeds", [], ": expected at least 1, got 0."),
-        (f"{TABLE}.seeds", [0, 0], ": expected each once, got 0 again"),
         (f"{TABLE}.train_queries", [0], "[0]: expected greater than or equal to 1"),
         (f"{TABLE}.compare_with", ["mlm-zeroshot"], ": expected one of backbone-zeroshot, "),
         ("figures.mine", {"kind": "costs", "table": "tabel3"}, ".table: expected one of "),
@@ -408,7 +379,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("systems.student", {"negatives": []}, ": negatives: expected the systems whose negatives "),
     ],
     "rounds": [
-        ("systems.third.initial", "secnd", ": expected one of backbone, "),
         ("systems.third.initial", "bm25", ": expected one of backbone, "),
         ("systems.third.initial", "backbone-zeroshot", ": expected one of backbone, "),
         ("systems.third.initial", "third", ": expected one of backbone, "),
@@ -434,13 +404,13 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("models.moved.seed", "each", ": expected a whole number, got each"),
         ("models.moved", {"system": None}, ": source system needs system"),
         ("models.moved", {"id": "x"}, ": source system takes no id"),
-        ("models.moved.system", "moved-tuned", ": expected a system that does not ... got moved-tuned"),
+        ("models.moved.system", "moved-tuned", ": expected systems that do not ... got moved-tuned"),
         ("", {"models": {"moved": {"system": "last"}, "further": {**OF_SYSTEM, "system": "moved-tuned"}},
               "systems": {"last": {"kind": "biencoder", "initial": "further", "negatives": ["bm25"]}}},
-         "models.moved.system: expected a system that does not start from moved itself, got moved-tuned"),
+         "models.moved.system: expected systems that do not start from moved itself, got moved-tuned"),
         ("", {"models": {"moved": {"system": "last"}}, "systems": {"last": {
             "kind": "biencoder", "initial": "backbone", "negatives": ["moved-zeroshot"]}}},
-         "models.moved.system: expected a system that does not start from moved itself, got moved-zeroshot"),
+         "models.moved.system: expected systems that do not start from moved itself, got moved-zeroshot"),
         ("models.again.skip_from", 7, ": expected at most 6 (the backbone's layers), got 7."),
         ("models.again.initial", "two", ": expected a model with one ... got two, which has two. Set"),
         ("systems.two-tuned.recipe.tied", True,
@@ -464,7 +434,7 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
          ": expected backbone without fine-tuning as the first, got mlm-zeroshot"),
         ("models.adapted.of", ["backbone-zeroshot", "hybrid"], ": expected bi-encoders, got hybrid"),
         ("models.adapted.of", ["backbone-zeroshot", "adapted-zeroshot"],
-         ": expected candidates that do not start from adapted itself, got adapted-zeroshot"),
+         ": expected systems that do not start from adapted itself, got adapted-zeroshot"),
         ("models.adapted.of", ["backbone-zeroshot", "nothing"], ": expected one of "),
         ("models.adapted.queries", ["dev"], ": expected one of practice, held-"),
         ("models.adapted.measure", "hits@20", ": expected one that needs no answers, got hits@20"),
@@ -498,12 +468,6 @@ REFUSED: dict[str, list[tuple[str, Any, str]]] = {
         ("systems.expanded.expanded_queries", "learnt", ": expected an expansion with files ... got learnt"),
     ],
     "an LSTM": [
-        ("systems.condenser-round1.initial", "lstm",
-         ": expected a Transformer, got lstm, an LSTM, from which only systems"),
-        ("models.mine", {"objective": "mlm", "initial": "lstm"},
-         ".initial: expected a Transformer, got lstm, an LSTM, from which only"),
-        ("systems.late.initial", "of-lstm",
-         ": expected a Transformer, got of-lstm, an LSTM, from which only"),
         ("models.lstm", {"pooling": "cls"}, ": source lstm needs pooling max or mean, got cls."),
         ("models.lstm", {"normalised": True}, ": source lstm takes no normalised."),
         ("models.lstm", {"path": None}, ": source lstm needs path."),
@@ -564,9 +528,7 @@ def test_keys_are_texts(written: Values) -> None:
     assert refusal(written, ("models", {5: {"objective": "checkpoint"}})).startswith("models")
 
 
-@pytest.mark.parametrize(
-    "label", ["\x1b[31mred", "a\tb", "", "x" * 201, "$x$", "=1+2", "+1", "-1", "@SUM(A1)", "a\u202eb"]
-)
+@pytest.mark.parametrize("label", ["\x1b[31mred", "a\tb", "", "x" * 201, "$x$", "a\u202eb"])
 def test_a_label_is_text_in_every_table_figure_and_terminal(written: Values, label: str) -> None:
     curve = {"kind": "curve", "table": "table2", "x": "steps", "lines": {"a line": {"bm25": 1.0}}}
     for key, value in {
@@ -671,43 +633,13 @@ def test_every_number_has_a_source_or_says_that_it_is_ours(root: Path, name: str
     assert numbers > 20
 
 
-def test_the_default_makes_the_updates_that_its_epochs_were_on_the_embedded_collection(
-    written: Values,
-) -> None:
-    """Items, and the epochs of before: as many updates, so that the default's models stay as they are."""
-    config = validated(written)
-    for model, items, epochs in (
-        ("condenser", 4390, 0.25), ("cocondenser", 3792, 0.75), ("ict", 3638, 1), ("mlm", 4390, 1)
-    ):  # fmt: skip
-        settings = config.models[model]
-        size = settings.batch_size
-        before = num_steps(items, batch_size=size, epochs=epochs)
-        assert num_steps(items, batch_size=size, epochs=None, updates=settings.updates) == before
-
-
 def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(written: Values) -> None:
-    entry = {"objective": "condenser", "initial": "backbone"}
+    entry = {"objective": "condenser", "initial": "backbone", "epochs": 2}
     config = made(written, ("models.another", entry), ("datasets.msmarco.eval_queries", 100))
     models, dataset = config.models, config.datasets["msmarco"]
     assert models["condenser"].num_head_layers == models["another"].num_head_layers == 2
+    assert (models["condenser"].updates, models["another"].updates) == (18, None)  # not both
     assert dataset.eval_queries == 100 and dataset.train_queries == 1000
-
-
-@pytest.mark.parametrize(
-    ("above", "length"),
-    [
-        ({}, (None, 18)),
-        ({"updates": 30}, (None, 30)),
-        ({"epochs": 2}, (2, None)),
-        ({"epochs": 2, "updates": {"most": 100}}, (2, {"least": None, "most": 100})),
-    ],
-)
-def test_a_model_that_says_how_long_it_is_trained_needs_no_word_on_its_objectives_length(
-    written: Values, above: dict[str, Any], length: tuple[Any, Any]
-) -> None:
-    entry = {"objective": "condenser", "initial": "backbone", **above}
-    model = made(written, ("models.another", entry)).models["another"]
-    assert (model.epochs, model.updates) == length
 
 
 BOUNDS = {"least": 16, "most": None}
@@ -740,21 +672,13 @@ def test_whole_epochs_are_one_setting_however_they_are_written(written: Values) 
 
 
 def test_a_data_set_that_names_no_recipe_has_the_one_of_all(written: Values) -> None:
-    other = ("recipes.other", written["recipes"]["marco"])
-    assert made(written).datasets["msmarco"].recipe == "marco"
-    assert (
-        made(written, other, ("recipe", "other"), ("datasets.msmarco.recipe", None))
-        .datasets["msmarco"]
-        .recipe
-        == "other"
+    edits = (
+        ("recipes.other", written["recipes"]["marco"]),
+        ("recipe", "other"),
+        ("datasets.msmarco.recipe", None),
     )
-
-
-def test_a_system_replaces_keys_of_its_data_sets_recipe(written: Values) -> None:
-    config = made(written, ("systems.condenser-round1.recipe", {"lengths": {"query": 24}}))
-    for system, query in (("condenser-round1", 24), ("condenser-round2", 32)):
-        recipe = config.datasets["msmarco"].recipe_of(config.systems[system])
-        assert plain(recipe.lengths) == {"query": query, "passage": 128}
+    assert made(written).datasets["msmarco"].recipe == "marco"
+    assert made(written, *edits).datasets["msmarco"].recipe == "other"
 
 
 @pytest.mark.parametrize(
@@ -783,15 +707,6 @@ def test_a_model_is_pre_trained_for_each_seed_if_the_one_it_starts_from_is(
     models = made(written, (seeded, "each")).models
     each = {name for name, model in models.items() if model.seed == "each"}
     assert {"condenser", "cocondenser"} <= each and not each & {"ict", "stacked", "mlm"}
-
-
-def test_a_users_own_data_set_needs_two_keys(written: Values) -> None:
-    entry = {"source": "beir", "path": TINY}
-    assert plain(made(written, ("datasets.mine", entry)).datasets["mine"]) == {
-        **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
-        "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
-        "queries": None, "split": None, "keep_trained": False, "lengths": {"query": None, "passage": None},
-    }  # fmt: skip
 
 
 def test_a_home_folder_in_a_path_is_found(
