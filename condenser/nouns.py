@@ -59,13 +59,8 @@ class Noun(Block):
 
     @property
     def others(self) -> Config:
-        """The configuration that it is an entry of.
-
-        Raises:
-            ValueError: it is an entry alone, as a job has it.
-        """
-        if self._others is None:
-            raise ValueError(f"{type(self).__module__}: expected an entry of a configuration, got one alone.")
+        """The configuration that it is an entry of."""
+        assert self._others is not None, "an entry alone, as a job has it, knows no others"
         return self._others
 
 
@@ -268,14 +263,7 @@ class Split(Block):
 
 
 class PartlyJudgedTexts(Texts):
-    """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
-
-    `recipe` says how retrievers are fine-tuned on it; `lengths` are tokens that are read of its texts, unless
-    the recipe has numbers; `documents` names a data set of longer texts that its models are pre-trained on;
-    `measures` and `relevant_grade` replace those of the configuration's block `metrics`; `other_eval_splits`
-    are evaluation sets besides the main one; `queries` names files of queries without judgements. `split`
-    cuts documents into passages (`condenser.data.passages`).
-    """
+    """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null."""
 
     recipe: Name | None = None  # the configuration's key `recipe`
     lengths: Lengths = Field(default_factory=Lengths)  # tokens that are read, special ones included
@@ -331,11 +319,7 @@ class Sentences(Texts):
 
 
 class Model(Noun):
-    """The keys of every model, and what its objective says of it: see `condenser.objectives`.
-
-    `seed` replaces the configuration's for this model. With `each` the model is pre-trained once for every
-    seed of a table, and so are those that start from it.
-    """
+    """The keys of every model, and what its objective says of it: see `condenser.objectives`."""
 
     objective: Name
     # the data set that it is trained on; `collection`: the one that it is used for
@@ -438,7 +422,7 @@ class Model(Noun):
 
 
 class Pretraining(Model, Optimiser):
-    """The keys of every pre-trained model; `initial` is the model that the training starts from.
+    """The keys of every pre-trained model.
 
     The encoder that is written is a mean of weights: `initial_share` of those of `initial`, the rest of those
     that were trained.
@@ -490,7 +474,7 @@ class Figure(Noun):
 
 
 class FigureOfTable(Figure):
-    """A figure of a `table`; `by_dataset` names another table for single data sets."""
+    """A figure of a table."""
 
     table: Name  # the table that is drawn
     by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)  # another table for single data sets
@@ -522,7 +506,7 @@ class PseudoLabels(Block):
 
 
 class System(Noun):
-    """The keys of every system, and what its kind says of it; `label` is its name in tables.
+    """The keys of every system, and what its kind says of it.
 
     A kind overrides what its systems do otherwise: see `condenser.systems`.
     """
@@ -786,10 +770,7 @@ class System(Noun):
 
 
 class StartedSystem(System):
-    """A system that starts from the model `initial`, or from a system that is trained as this one.
-
-    `recipe` replaces keys of the data set's recipe. With `train: false` it is the model as it is.
-    """
+    """A system that starts from a model, or from a system that is trained as this one."""
 
     initial: Name  # the model, or the trained system, that it starts from
     train: bool = True  # false: the model as it is

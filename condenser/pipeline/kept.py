@@ -7,15 +7,13 @@ model tells that model from one that is trained again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json
 from condenser.manifest import Record, record_of, sound_record
-from condenser.pipeline.specs import Job, Specs
+from condenser.pipeline.specs import Job, Specs, key_of
 
 RULES = ("checkpoint", "pretrain", "best_of", "train")
 """The rules that make models."""
@@ -44,8 +42,11 @@ class KeptModels:
         inputs = self.specs.inputs
 
         def real_inputs(rule: str, wildcards: dict[str, str]) -> Any:
-            with self._looking_below():
+            before, self._looks_below = self._looks_below, True  # while it lasts no model is kept
+            try:
                 return inputs(rule, wildcards)
+            finally:
+                self._looks_below = before
 
         self._apart = self.specs.apart_from_texts(real_inputs, self.keeps)
         self.specs.kept, self.specs.keeping = self.spec, self.options
@@ -54,7 +55,7 @@ class KeptModels:
         """The manifest of a model that is kept; None of another job, or one that must run."""
         if self._looks_below or not self._may_keep(rule, wildcards):
             return None
-        key = canonical_json([rule, wildcards])
+        key = key_of(rule, wildcards)
         if key not in self.records:
             record = sound_record(Path(self.specs.manifest(rule, wildcards)))
             is_kept = (
@@ -100,12 +101,3 @@ class KeptModels:
 
     def _may_keep(self, rule: str, wildcards: dict[str, str]) -> bool:
         return rule in RULES and self.keeps(wildcards["dataset"])
-
-    @contextmanager
-    def _looking_below(self) -> Iterator[None]:
-        """While it lasts no model is kept: a rule gives its real inputs."""
-        before, self._looks_below = self._looks_below, True
-        try:
-            yield
-        finally:
-            self._looks_below = before
