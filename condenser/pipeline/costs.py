@@ -605,22 +605,12 @@ def write_rows(folder: Path, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def rendered(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The time and the size of all, and what they rest on."""
-    *parts, total = rows
-    shares: dict[str, float] = defaultdict(float)
-    for row in parts:
-        shares[row["basis"]] += row["seconds"] or 0.0
-    shown = [f"{basis} {share / (total['seconds'] or 1):.0%}" for basis, share in shares.items() if share]
-    num_assumed = len([row for row in parts if row["sizes"] != "counted"])
-    lines = [
-        f"{total['machine']}: {in_words(total['seconds'])}, one job after the other "
-        f"({', '.join(shown)}); {size_in_words(total['bytes_on_disk'])}."
-    ]
-    if num_assumed:
-        lines.append(f"Sizes are assumed in {num_assumed} of {len(parts)} rows: see the column sizes.")
+    """The time and the size of all; the columns `basis` and `sizes` say what they rest on."""
+    total = rows[-1]
+    text = f"{in_words(total['seconds'])}, one job after the other; {size_in_words(total['bytes_on_disk'])}."
     if total["basis"] != "all":
-        lines.append(f"The total is {total['basis']}, whose time nobody has measured.")
-    return "\n".join(lines)
+        text += f"\nThe total is {total['basis']}, whose time nobody has measured."
+    return f"{total['machine']}: {text}"
 
 
 def write_plan(rows: Sequence[Mapping[str, Any]], output: str | Path) -> None:
