@@ -66,14 +66,6 @@ def test_a_kind_holds_what_its_folder_says(root: Path, folder: str, name: str) -
     assert all(callable(getattr(kind, function)) for function in functions)
 
 
-def test_every_measure_has_a_name_of_its_own() -> None:
-    modules = [kinds.load(measures.FOLDER, name) for name in kinds.names(measures.FOLDER)]
-    for module in modules:
-        assert callable(module.values if hasattr(module, "TASK") else module.value)
-    names = [module.NAME for module in modules]
-    assert len(set(names)) == len(names) and not any("@" in name for name in names)
-
-
 def test_two_measures_of_one_name_are_refused_with_both_files(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {name: ModuleType(name) for name in ("r", "recall")}
     for name, module in modules.items():

@@ -100,19 +100,6 @@ def test_reading_the_configuration_imports_nothing_that_takes_long(root: Path) -
     assert set(done.stdout.split()) & slow == set()
 
 
-SPARED = {  # the file that may know it
-    "snakemake": "pipeline/command_line.py",
-    "argparse": "job.py",
-    "yaml": "pipeline/command_line.py",
-}
-
-
-def test_the_package_knows_neither_snakemake_nor_the_command_line_nor_yaml(root: Path) -> None:
-    for file in package_files(root):
-        known = {name.split(".")[0] for name in imports(tree_of(file))} & SPARED.keys()
-        assert all(file == root / "condenser" / SPARED[name] for name in known), (file, known)
-
-
 PICKLES = ["pickle", "torch.save", "torch.load", "allow_pickle=True", "shelve", "joblib"]
 
 
@@ -124,10 +111,3 @@ def test_no_pickle_is_written_or_read(root: Path) -> None:
         assert not imports(tree_of(file)) & {*PICKLES}, file
     loads = [call for call in calls(weights) if call.startswith("torch.load")]
     assert loads == ["torch.load(file, map_location='cpu', weights_only=True)"]
-
-
-def test_programs_do_not_import_each_other(root: Path) -> None:
-    programs = list((root / "workflow_scripts").glob("*.py"))
-    names = {"workflow_scripts", *(program.stem for program in programs)} - {"tokens"}
-    for program in programs:
-        assert not {name.split(".")[0] for name in imports(tree_of(program))} & names, program

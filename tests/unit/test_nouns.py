@@ -421,15 +421,6 @@ def test_a_system_that_sorts_the_hits_of_another_has_no_more_than_that_one_or_th
     assert config.systems["pairs"].run_depth("mine", purpose="eval") == depth
 
 
-def test_a_train_size_with_epochs_of_its_own_has_no_bounds_of_updates() -> None:
-    bounds = {"least": 32, "most": None}
-    lengths = {"epochs": 1, "updates": bounds, "epochs_by_size": {1000: 5}}
-    config = with_overlay({"recipes": {"marco": lengths}})
-    for name, epochs, updates in (("n1000-seed1", 5, None), ("n10-seed1", 1, bounds), ("seed1", 1, bounds)):
-        recipe = settings(config, dataset="mine", system="round1", variant=name)["recipe"]
-        assert (recipe["epochs"], recipe["updates"]) == (epochs, updates)
-
-
 def test_negatives_of_an_untrained_system_have_no_margin() -> None:
     config = with_overlay({"recipes": {"marco": {"negatives": {"margin": 0.5}}}})
     for name, margin in (("bm25", None), ("zero", None), ("round1", 0.5)):

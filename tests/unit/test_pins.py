@@ -51,18 +51,6 @@ def test_every_program_runs_in_the_environment_of_a_rule(root: Path, envs: Modul
     assert set(chain(*(programs for _, programs in envs.rules_with_an_environment().values()))) == programs
 
 
-def test_hooks_run_the_locks_programs(root: Path, envs: ModuleType) -> None:
-    repositories = yaml.safe_load((root / ".pre-commit-config.yaml").read_text())["repos"]
-    assert [repository["repo"] for repository in repositories] == ["local"]
-    programs = [Path(hook["entry"].split()[0]) for hook in repositories[0]["hooks"]]
-    assert {program.parent for program in programs} == {Path(".venv/bin")}
-    assert (
-        {program.name for program in programs}
-        == {"ruff", "snakefmt"}
-        <= set(envs.pins(root / "requirements.lock"))
-    )
-
-
 def test_every_file_that_names_the_version_names_the_same(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     citation = yaml.safe_load((root / "CITATION.cff").read_text())

@@ -67,28 +67,15 @@ def test_edits_are_said_once_with_their_rules_and_without_what_follows_from_them
     assert len(long) < 200 and long.endswith("xxx ... (table)")
 
 
-def made_again(source: Path, text: str) -> str:
-    """Make a result with another text; gives what is then said of all that was made from it."""
-    source.write_text(text)
-    Manifest(manifest_of(source), SPEC, inputs=[]).write(outputs=[source], counts={})
-    return f"{source} was made again, with other bytes"
-
-
 def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     source = made(tmp_path, "source", inputs=[])
     result = made(tmp_path / "x", "result", inputs=[source])
     source.write_text("changed by hand: verify finds it")
     assert changes(result, SPEC) == []
-    said = made_again(source, "other")
-    assert changes(result, SPEC) == [said]
-
-
-def test_two_inputs_that_exchanged_their_bytes_are_both_named(tmp_path: Path) -> None:
-    one, other = (made(tmp_path, name, inputs=[]) for name in ("one", "other"))
-    result = made(tmp_path, "result", inputs=[one, other])
-    said = [made_again(one, "other"), made_again(other, "one")]
-    assert changes(result, SPEC) == said
+    source.write_text("other")
+    Manifest(manifest_of(source), SPEC, inputs=[]).write(outputs=[source], counts={})
+    assert changes(result, SPEC) == [f"{source} was made again, with other bytes"]
 
 
 def test_a_manifest_among_the_inputs_that_was_written_again_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import yaml
 
 import condenser.pipeline.specs as module
 from condenser.config import validated
-from condenser.files import sha256_file
 from condenser.nouns import Config
 from condenser.pipeline.freshness import differences
 from condenser.pipeline.specs import Specs
@@ -72,23 +71,12 @@ def test_a_shard_of_another_number_of_shards_is_no_job_of_the_configuration(root
             three.spec("encode", {**SYSTEM, "shard": shard})
 
 
-@pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
-def test_a_name_that_the_configuration_lacks_has_no_job(root: Path, noun: str) -> None:
-    with pytest.raises(LookupError, match=f"expected a {noun} of the configuration .*, got gone"):
-        specs(root).spec("collect", {"dataset": "msmarco", noun: "gone"})
-
-
 def test_a_system_that_is_trained_has_no_job_without_a_seed(root: Path) -> None:
     untrained = {**SYSTEM, "variant": "untrained", "shard": "0-of-1"}
     said = "systems.condenser-round1: expected a variant such as seed42, because it is trained, got untrained"
     with pytest.raises(LookupError, match=said):
         specs(root).spec("encode", untrained)
     assert specs(root).spec("encode", {**untrained, "system": "backbone-zeroshot"})["rule"] == "encode"
-
-
-def test_a_job_that_no_rule_declares_has_no_spec(root: Path) -> None:
-    with pytest.raises(LookupError, match="expected a job of the workflow, got gone"):
-        specs(root).spec("gone", {"dataset": "msmarco"})
 
 
 def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
@@ -134,20 +122,6 @@ def test_the_lineage_holds_the_makers_of_all_inputs_and_no_file_of_theirs(root: 
     assert made.jobs_behind("encode", wildcards) == [
         (rule, wildcards) for rule in ("collect", "tokens", "encode")
     ]
-
-
-def test_users_files_are_known_by_their_names_wherever_they_lie(root: Path, tmp_path: Path) -> None:
-    def contents(folder: Path) -> list[str]:
-        files = [folder / part / "corpus.jsonl" for part in ("a", "b")]
-        for number, file in enumerate(files):
-            file.parent.mkdir(parents=True)
-            file.write_text(f"text {number}")
-        made = specs(root, inputs={"collect": [*map(str, files)]}, work=tmp_path)
-        found: dict[str, str] = made.spec("collect", {"dataset": "msmarco"})["contents"]
-        assert [*found.values()] == [sha256_file(file) for file in files]
-        return [*found]
-
-    assert contents(tmp_path / "x") == contents(tmp_path / "y") == ["corpus.jsonl", "corpus.jsonl (2)"]
 
 
 def test_a_package_counts_by_its_version_and_not_by_its_build(

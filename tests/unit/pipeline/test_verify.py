@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from job_files import do
 
 import condenser.pipeline.verify as module
-from condenser.files import canonical_json, json_bytes, read_json, sha256_file, sha256_text, write_json
+from condenser.files import canonical_json, json_bytes, read_json, sha256_text, write_json
 from condenser.manifest import Manifest
 from condenser.pipeline.verify import Finding, results_digest, verify, write_current
 
