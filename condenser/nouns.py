@@ -137,11 +137,6 @@ class Texts(Noun):
         return vars(self).get("split")
 
     @property
-    def official_unjudged(self) -> str | None:
-        """The name of its official queries without judgements."""
-        return vars(self).get("unjudged")
-
-    @property
     def longer_texts(self) -> str | None:
         """The data set that its models are pre-trained on, where that is another."""
         return vars(self).get("documents")
@@ -710,11 +705,6 @@ class System(Noun):
         """The thresholds on its scores, which its own recipe has: it denoises its negatives by them."""
         given = self.own_recipe.get("negatives", {}).get("denoise")
         return None if given is None else partly(Denoise, given)
-
-    @property
-    def labels_queries(self) -> bool:
-        """Whether its scores say which hits are positives, also of queries without judgements."""
-        return self.denoising is not None and self.denoising.positive_above is not None
 
     @property
     def kind_of_start(self) -> str:

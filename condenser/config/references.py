@@ -324,7 +324,9 @@ def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
 
     Queries that are made from passages have these as positives.
     """
-    if labels.queries not in config.extracted and not config.systems[labels.teacher].labels_queries:
+    denoising = config.systems[labels.teacher].denoising
+    says_positives = denoising is not None and denoising.positive_above is not None
+    if labels.queries not in config.extracted and not says_positives:
         raise ValueError(
             f"{key}.teacher: expected a system whose recipe.negatives.denoise has positive_above, got "
             f"{labels.teacher}. Set it there: it says which hits are positives. Or name a set of extracted."

@@ -407,7 +407,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.recipe = _without(asked, {"epochs_by_size", "similarities"})
         seen.similarities = vars(asked).get("similarities")
         if ranked and "split" in wildcards:
-            of_training = {dataset.learns_on, dataset.official_unjudged, *config.extracted}
+            of_training = {dataset.learns_on, vars(dataset).get("unjudged"), *config.extracted}
             purpose = "train" if variants.whole_split(wildcards["split"]) in of_training else "eval"
             seen.depth = (
                 vars(asked.depth)[purpose]

@@ -338,13 +338,11 @@ def test_results_of_a_data_set_of_another_configuration_are_in_order_if_their_by
     write_json(Path("current.json"), other)
     checked, others, _ = said_by_verify(capsys, is_bad=False)
     assert checked == "3 artefacts checked, 0 findings"
-    assert others == "not of this configuration: 1 data set, in order"
+    assert others == "not of this configuration, so checked by their bytes alone: d"
     Path(OUT).write_bytes(b"other")
-    damaged, stale, checked, others, *_ = said_by_verify(capsys, is_bad=True)
+    damaged, stale, *_ = said_by_verify(capsys, is_bad=True)
     assert damaged.startswith(f"damaged: {OUT}: ")
     assert stale.startswith(f"stale: {TABLE}: made from {OUT}, which is damaged")
-    assert checked == "3 artefacts checked, 2 findings"
-    assert others == "not of this configuration: 1 data set, faults above in d"
 
 
 def test_one_data_set_alone_is_checked_where_it_is_named(
