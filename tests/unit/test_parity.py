@@ -70,12 +70,3 @@ def test_whole_numbers_must_be_equal(parity: ModuleType) -> None:
 def test_results_that_only_one_side_has_are_refused(parity: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"expected the same results of both sides, got head of one alone"):
         list(parity.gaps({"loss": LOSS}, {"loss": LOSS, "head": LOSS}, 1e-12))
-
-
-def test_clones_are_asked_for_before_anything_else(parity: ModuleType, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"AUTHORS: expected a folder with clones of luyug/Condenser"):
-        parity.check_clones("")
-    (tmp_path / "Condenser").mkdir()
-    (tmp_path / "Condenser" / "modeling.py").touch()
-    with pytest.raises(ValueError, match=f"{tmp_path}/GradCache: expected a clone of luyug/GradCache"):
-        parity.check_clones(str(tmp_path))
