@@ -24,6 +24,7 @@ from condenser.nouns import Config
 from condenser.objectives import checkpoint
 from condenser.pipeline.specs import job_settings
 from condenser.settings import merged, partly, plain
+from condenser.shown import table_entry
 from condenser.train.loop import num_warmup_steps
 
 Values = Mapping[str, Any]
@@ -864,3 +865,46 @@ def test_a_path_that_cannot_be_used_is_refused_by_what_needs_it_alone(
     config = made(written, ("models.unused", {**entry, "path": path}))
     with pytest.raises(ValueError, match=f"^models.unused.path: {line}"):
         layers_and_positions(config.models["unused"])
+
+
+# ---- data sets of sentences ------------------------------------------------------------------------
+
+
+def test_the_papers_numbers_of_sentences_are_those_of_the_configuration(written: Values) -> None:
+    config = made(written)
+    stsb, wiki = config.recipes["stsb"], config.recipes["wikisection"]
+    for recipe in (stsb, wiki):
+        assert (recipe.batch_size, recipe.learning_rate, recipe.warmup_ratio) == (16, 2e-5, 0.1)
+    assert (stsb.epochs, wiki.epochs, wiki.margin) == (4, 1, 5)
+    assert table_entry(config, "stsb", "low_data").train_queries == [500, 1000, "all"]
+    assert table_entry(config, "wikisection", "low_data").train_queries == [1000, 10000, "all"]
+
+
+def test_a_job_of_sentences_sees_its_recipe_and_its_size(written: Values) -> None:
+    longer = {"kind": "sentence_encoder", "initial": "backbone", "recipe": {"epochs": 8}}
+    config = made(written, ("systems.longer", longer))
+    names = {"dataset": "stsb", "system": "longer", "variant": "n500-seed3", "split": "test"}
+    seen, recipe = plain(job_settings(config, names)), plain(config.recipes["stsb"])
+    expected = {key: recipe[key] for key in recipe.keys() - {"epochs_by_size", "similarities"}}
+    assert seen["recipe"] == {**expected, "epochs": 8} and seen["similarities"] is None
+    assert (seen["seed"], seen["train_queries"], "depth" in seen) == (3, 500, False)
+    assert seen["metrics"]["measures"] == ["spearman"]
+    assert not {"tables", "recipe"} & seen["dataset"].keys()
+
+
+@pytest.mark.parametrize(
+    ("system", "dataset", "does"),
+    [
+        ("bm25", "stsb", False),
+        ("backbone-sentences", "msmarco", False),
+        ("backbone-sentences", "nli", True),
+        ("glove", "wikisection", True),
+        ("glove", "nli", False),
+    ],
+)
+def test_systems_are_for_queries_or_for_sentences(
+    written: Values, system: str, dataset: str, does: bool
+) -> None:
+    config = made(written, ("systems.glove", {"kind": "word_vectors", "path": "glove.txt"}))
+    assert config.systems[system].supports_task_of(config.datasets[dataset]) is does
+    assert config.systems[system].ranks is (system == "bm25")
