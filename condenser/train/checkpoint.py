@@ -4,8 +4,8 @@ A work folder holds
 
 - `log.jsonl`: one line for each step, the same in every run of the same training;
 - `step-00001234/`: the state after 1,234 steps: `weights.safetensors`, `optimiser.safetensors`, and
-  `meta.json` with the digests of both, of the log so far and of itself. A checkpoint has no order of
-  items, masks or dropout: they are functions of (seed, step). It has no frozen weights either.
+  `meta.json` with the digests of both and of the log so far. A checkpoint has no order of items, masks or
+  dropout: they are functions of (seed, step). It has no frozen weights either.
 """
 
 from __future__ import annotations
@@ -21,18 +21,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from condenser.files import (
     atomic_folder,
     canonical_json,
-    json_bytes,
     open_no_link,
     read_json,
     sha256_file,
-    sha256_text,
     write_json,
 )
 
@@ -94,23 +91,20 @@ class StepLog:
     training leaves the same log as one that was never interrupted.
     """
 
-    def __init__(self, path: str | Path, *, num_bytes: int) -> None:
-        self._digest = hashlib.sha256(_first_bytes(Path(path), num_bytes))
-        self._num_bytes = num_bytes
+    def __init__(self, path: Path, *, num_bytes: int) -> None:
+        self._path = path
         self._file = open_no_link(path, "ab")  # stays open while the training runs
         self._file.truncate(num_bytes)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        line = canonical_json(dict(record)).encode() + b"\n"
-        self._file.write(line)
+        self._file.write(canonical_json(dict(record)).encode() + b"\n")
         self._file.flush()  # so that a user can follow the log during the training
-        self._digest.update(line)
-        self._num_bytes += len(line)
 
     def position(self) -> LogPosition:
         """The position after all lines, which are now on the disk."""
         os.fsync(self._file.fileno())
-        return LogPosition(self._num_bytes, self._digest.hexdigest())
+        lines = self._path.read_bytes()
+        return LogPosition(len(lines), hashlib.sha256(lines).hexdigest())
 
     def close(self) -> None:
         self._file.close()
@@ -141,13 +135,12 @@ def prepare_work_folder(folder: Path) -> None:
             shutil.rmtree(partial)
 
 
-def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerprint: str, keep: int) -> Path:
+def save_checkpoint(work_folder: Path, checkpoint: Checkpoint, *, fingerprint: str, keep: int) -> Path:
     """Write a checkpoint, whole or not at all, and remove old ones; gives its folder.
 
     The newest `keep` checkpoints stay. Checkpoints of later steps are removed too: the training went
     back to an older one and is computing these steps again.
     """
-    work_folder = Path(work_folder)
     final = work_folder / f"step-{checkpoint.step:08d}"
     with atomic_folder(final) as folder:
         for name, tensors in zip(_TENSOR_FILES, (checkpoint.weights, checkpoint.optimiser), strict=True):
@@ -160,16 +153,16 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
             "log": asdict(checkpoint.log),
             "digests": {name: sha256_file(folder / name) for name in _TENSOR_FILES},
         }
-        write_json(folder / "meta.json", _with_digest(record))
+        write_json(folder / "meta.json", record)
     older = [folder for folder in _checkpoint_folders(work_folder) if folder.name < final.name]
     later = [folder for folder in _checkpoint_folders(work_folder) if folder.name > final.name]
     for stale in older[keep - 1 :] + later:
-        _remove(stale)
+        shutil.rmtree(stale)
     return final
 
 
 def load_newest_checkpoint(
-    work_folder: str | Path, *, fingerprint: str, device: torch.device | str
+    work_folder: Path, *, fingerprint: str, device: torch.device | str
 ) -> Checkpoint | None:
     """The newest undamaged checkpoint, or None if there is none.
 
@@ -178,10 +171,10 @@ def load_newest_checkpoint(
     Raises:
         ValueError: the checkpoint has another fingerprint.
     """
-    for folder in _checkpoint_folders(Path(work_folder)):
+    for folder in _checkpoint_folders(work_folder):
         try:
             checkpoint, found = _load(folder, device)
-        except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
+        except (ValueError, KeyError, TypeError, OSError) as error:
             log.warning("%s is damaged (%s): trying the checkpoint before it", folder, error)
             continue
         if found != fingerprint:
@@ -199,37 +192,14 @@ def _checkpoint_folders(work_folder: Path) -> list[Path]:
     return sorted((folder for folder in folders if folder.is_dir()), reverse=True)
 
 
-def _remove(folder: Path) -> None:
-    if folder.is_symlink():  # a user moved the folder to a larger disk
-        folder.unlink()
-    else:
-        shutil.rmtree(folder)
-
-
 def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
-    meta = {**read_json(folder / "meta.json")}
-    meta.pop("sha256", None)
-    if (folder / "meta.json").read_bytes() != json_bytes(_with_digest(meta)):
-        raise ValueError("meta.json was changed")
+    meta = read_json(folder / "meta.json")
     for name in _TENSOR_FILES:
         if sha256_file(folder / name) != meta["digests"][name]:
             raise ValueError(f"{name} has another digest than when it was written")
-    if folder.name != f"step-{meta['step']:08d}":
-        raise ValueError(f"meta.json belongs to step {meta['step']}")
     position = LogPosition(**meta["log"])
-    logged = _first_bytes(folder.parent / LOG_NAME, position.num_bytes)
+    logged = (folder.parent / LOG_NAME).read_bytes()[: position.num_bytes]
     if hashlib.sha256(logged).hexdigest() != position.sha256:
         raise ValueError(f"{LOG_NAME} was changed")
     weights, optimiser = (load_file(folder / name, device=str(device)) for name in _TENSOR_FILES)
     return Checkpoint(meta["step"], weights, optimiser, meta["state"], position), meta["fingerprint"]
-
-
-def _with_digest(record: dict[str, Any]) -> dict[str, Any]:
-    return {**record, "sha256": sha256_text(canonical_json(record))}
-
-
-def _first_bytes(path: Path, count: int) -> bytes:
-    if count == 0:
-        return b""
-    with path.open("rb") as file:
-        return file.read(count)

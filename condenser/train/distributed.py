@@ -131,12 +131,12 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
     needs to write a checkpoint.
 
     Raises:
-        ValueError: a variable is missing or not a number, or there are fewer GPUs than processes.
+        ValueError: there are fewer GPUs than processes.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield alone(torch.device(device_type))
         return
-    rank, world_size, local_rank = (_number(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     if device_type == "cuda":
         if local_rank >= torch.cuda.device_count():
             raise ValueError(
@@ -160,10 +160,3 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
     )
     yield Processes(rank, world_size, local_rank, device)
     dist.destroy_process_group()  # not in a finally: after an error, NCCL would wait for the others
-
-
-def _number(name: str) -> int:
-    value = os.environ.get(name, "")
-    if not value.isdigit():
-        raise ValueError(f"{name}: expected a number, got {value!r}. Start several processes with torchrun.")
-    return int(value)

@@ -301,7 +301,8 @@ def train(trainable: Trainable[Content], run: Run[Any]) -> int:
         eps=epsilon,
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
-    start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
+    start, log_bytes, loss_scale = 0, 0, _FIRST_LOSS_SCALE if use_loss_scale else 1.0
+    state: dict[str, Any] = {"loss_scale": loss_scale, "good_steps": 0, "bad_streak": 0}
     if processes.is_first:
         prepare_work_folder(work_folder)
     processes.barrier()
@@ -461,20 +462,13 @@ def _bad_batch(
     what: str, batch: Batch[Any], step: int, work_folder: Path, processes: Processes
 ) -> ValueError:
     """The error that says `what` was expected and names the batch, whose ids are written beside the log."""
-    try:
-        ids = batch.ids()
-        named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
-    except (OSError, ValueError, IndexError) as error:
-        ids, named = {}, f"a batch whose ids cannot be read ({error})"
-    kept = f"all: {BAD_BATCH_NAME} beside the log"
+    ids = batch.ids()
+    named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
     if processes.is_first:
-        try:
-            write_json(work_folder / BAD_BATCH_NAME, {"step": step, **ids})
-        except OSError as error:
-            kept = f"{BAD_BATCH_NAME}: {error.strerror}"
+        write_json(work_folder / BAD_BATCH_NAME, {"step": step, **ids})
     return ValueError(
-        f"{work_folder / LOG_NAME}:{step + 1}: expected {what}, on {named} ({kept}). "
-        "Look at these texts, or lower learning_rate."
+        f"{work_folder / LOG_NAME}:{step + 1}: expected {what}, on {named} (all: {BAD_BATCH_NAME} beside the "
+        "log). Look at these texts, or lower learning_rate."
     )
 
 
@@ -498,10 +492,6 @@ def _first_names(names: Sequence[str], *, most: int = 64) -> str:
 
 
 _FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # the defaults of torch.amp.GradScaler
-
-
-def _initial_state(use_loss_scale: bool) -> dict[str, Any]:
-    return {"loss_scale": _FIRST_LOSS_SCALE if use_loss_scale else 1.0, "good_steps": 0, "bad_streak": 0}
 
 
 def _judge(loss: float, norm: float, state: dict[str, Any], *, use_loss_scale: bool) -> str:

@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import logging
 import math
@@ -359,23 +358,6 @@ def test_infinite_weights_stop_the_training_and_are_never_saved(tmp_path: Path, 
         assert kept is None
 
 
-@pytest.mark.parametrize("in_the_way", ["a folder", "no ids"])
-def test_a_bad_loss_is_reported_even_if_its_batch_cannot_be_saved(tmp_path: Path, in_the_way: str) -> None:
-    def prepare(step: int) -> Batch[_Points]:
-        batch = _batch(step)
-        return dataclasses.replace(batch, ids=_gone) if in_the_way == "no ids" else batch
-
-    if in_the_way == "a folder":
-        (tmp_path / BAD_BATCH_NAME / "full").mkdir(parents=True)
-    with pytest.raises(ValueError, match=r"got nan and nan at step 2 \(1 in a row\), on ") as raised:
-        _train(tmp_path, loss_of=_no_number_at(2), prepare=prepare)
-    told = {
-        "a folder": "(bad_batch.json: Is a directory)",
-        "no ids": "whose ids cannot be read (no doc_ids.txt)",
-    }
-    assert told[in_the_way] in str(raised.value)
-
-
 def _weights_lost_at(step: int) -> Callable[[_Net, _Points], Tensor]:
     """A loss that is finite, as is its gradient, while a weight overflows meanwhile."""
 
@@ -386,21 +368,6 @@ def _weights_lost_at(step: int) -> Callable[[_Net, _Points], Tensor]:
         return loss
 
     return loss_of
-
-
-def _gone() -> dict[str, list[str]]:
-    raise OSError("no doc_ids.txt")
-
-
-def test_an_infinite_gradient_counts_as_a_bad_loss(tmp_path: Path) -> None:
-    def loss_of(net: _Net, batch: _Points) -> Tensor:
-        loss = _squares(net, batch)
-        if batch.step == 2:
-            loss.register_hook(lambda gradient: gradient * float("inf"))
-        return loss
-
-    with pytest.raises(ValueError, match="at step 2"):
-        _train(tmp_path, loss_of=loss_of)
 
 
 def test_a_scaled_loss_gives_the_weights_of_an_unscaled_one(tmp_path: Path) -> None:
