@@ -1,4 +1,4 @@
-"""Losses over the passages of one query: a positive against negatives, or a teacher's scores."""
+"""Losses over the passages of one query: a positive beside negatives, or a teacher's scores."""
 
 from __future__ import annotations
 
@@ -26,12 +26,36 @@ def localised_contrastive_loss(
     >>> localised_contrastive_loss(torch.zeros(4, 1), passages_per_query=2)  # ln 2
     tensor(0.6931)
     """
+    of_query = _scores_by_query(scores, passages_per_query)
+    positives = torch.zeros(len(of_query), dtype=torch.int64, device=scores.device)
+    return functional.cross_entropy(of_query, positives)
+
+
+def pointwise_loss(scores: Float[Tensor, "pair 1"], *, passages_per_query: int) -> Float[Tensor, ""]:
+    """Mean binary cross-entropy of the pairs, whose scores are logits of relevance.
+
+    The first passage of a query is relevant, the others are not. So the sigmoid of a score is a probability,
+    among as many negatives for each positive as the training has.
+    Source: Nogueira and Cho 2019, "Passage Re-ranking with BERT", eq. 1, and RocketQA's cross-encoder (Qu et
+    al. 2021). Both have two outputs and a softmax, which is the sigmoid of their difference.
+
+    Raises:
+        ValueError: the pairs do not divide evenly among the queries, or a query has one.
+
+    >>> pointwise_loss(torch.zeros(4, 1), passages_per_query=2)  # ln 2
+    tensor(0.6931)
+    """
+    of_query = _scores_by_query(scores, passages_per_query)
+    is_positive = torch.zeros_like(of_query)
+    is_positive[:, 0] = 1
+    return functional.binary_cross_entropy_with_logits(of_query, is_positive)
+
+
+def _scores_by_query(scores: Tensor, passages_per_query: int) -> Float[Tensor, "query passage"]:
     _refuse_one_passage(passages_per_query)
     if len(scores) == 0 or len(scores) % passages_per_query:
         raise ValueError(f"scores: expected {passages_per_query} of each query, got {len(scores)} in all.")
-    of_query = at_least_float32(scores).view(-1, passages_per_query)
-    positives = torch.zeros(len(of_query), dtype=torch.int64, device=scores.device)
-    return functional.cross_entropy(of_query, positives)
+    return at_least_float32(scores).view(-1, passages_per_query)
 
 
 def listwise_kl(
@@ -67,6 +91,6 @@ def listwise_kl(
 def _refuse_one_passage(passages_per_query: int) -> None:
     if passages_per_query < 2:
         raise ValueError(
-            f"passages_per_query: expected at least 2, got {passages_per_query}. A softmax over one passage "
-            "teaches nothing: raise it in the recipe of the system."
+            f"passages_per_query: expected at least 2, got {passages_per_query}. Without a negative there is "
+            "nothing to learn: raise it in the recipe of the system."
         )

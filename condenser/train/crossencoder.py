@@ -16,8 +16,7 @@ from condenser.data.batches import length_chunks, pack_pairs, pair_windows
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
 from condenser.files import write_json
-from condenser.loss.listwise import localised_contrastive_loss
-from condenser.loss.pointwise import pointwise_loss
+from condenser.loss.listwise import localised_contrastive_loss, pointwise_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
 from condenser.model.rows import Rows
@@ -42,8 +41,8 @@ def crossencoder_training(
     """Fine-tuning of a cross-encoder from the Hugging Face folder `initial` on examples.
 
     Items, positives and negatives are drawn as for a bi-encoder. With the loss `localised` each query must
-    find its positive among its own passages (`condenser.loss.listwise`), with `pointwise` each pair is
-    relevant or not (`condenser.loss.pointwise`).
+    find its positive among its own passages, with `pointwise` each pair is relevant or not
+    (`condenser.loss.listwise`).
 
     Args:
         run: its settings are the recipe, read as for a bi-encoder, but for `tied` and `scale`;

@@ -1,7 +1,11 @@
+"""The contrasts against their equations; and what holds for every loss."""
+
 from __future__ import annotations
 
 import doctest
 import math
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -9,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from condenser.loss import contrastive, listwise, mlm
+from condenser.loss import contrastive, late, listwise, mlm
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
+from condenser.loss.late import maxsim_loss
+from condenser.loss.listwise import listwise_kl, localised_contrastive_loss, pointwise_loss
+from condenser.loss.mlm import masked_cross_entropy_sum
 
 
 def _slow_cross_entropy(scores: list[float], target: int) -> float:
@@ -63,54 +70,60 @@ def test_in_batch_loss_takes_every_passage_of_the_batch(
     )
 
 
-def test_positive_of_a_query_is_the_first_passage_of_its_group() -> None:
-    queries = 30 * torch.eye(3)
-    # passages in groups of two: positive, negative
-    passages = torch.stack(
-        [torch.eye(3)[i] if first else torch.zeros(3) for i in range(3) for first in (1, 0)]
-    )
-    assert in_batch_loss(queries, passages).item() < 1e-6
-    assert in_batch_loss(queries, passages.roll(1, dims=0)).item() > 10
+def _maxsim(queries: Tensor, passages: Tensor) -> Tensor:
+    counts = {"query_counts": torch.tensor([3, 1]), "passage_counts": torch.tensor([1, 2, 3, 2])}
+    return maxsim_loss(queries, passages, **counts, scale=1.0)
 
 
-def test_swapping_the_spans_of_all_documents_changes_nothing() -> None:
-    spans = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
-    swapped = spans.view(4, 2, 5).flip(1).reshape(8, 5)
-    torch.testing.assert_close(span_contrastive_loss(spans), span_contrastive_loss(swapped))
+LOSSES = {  # every loss, and the shapes of what it compares
+    span_contrastive_loss: [(8, 64)],
+    in_batch_loss: [(4, 64), (8, 64)],
+    _maxsim: [(4, 64), (8, 64)],
+    partial(localised_contrastive_loss, passages_per_query=4): [(8, 1)],
+    partial(pointwise_loss, passages_per_query=4): [(8, 1)],
+    partial(listwise_kl, temperature=0.7): [(2, 6), (2, 6)],
+    partial(masked_cross_entropy_sum, labels=torch.arange(20) % 9): [(20, 9)],
+}
 
 
-@pytest.mark.parametrize("num_spans", [0, 1, 7])
-def test_an_odd_span_is_refused(num_spans: int) -> None:
-    with pytest.raises(ValueError, match=f"two of each document, got {num_spans}"):
-        span_contrastive_loss(torch.zeros(num_spans, 2))
-
-
-def test_uneven_groups_are_refused() -> None:
-    with pytest.raises(ValueError, match="each of 2 queries, got 5"):
-        in_batch_loss(torch.zeros(2, 3), torch.zeros(5, 3))
-    with pytest.raises(ValueError, match="each of 2 queries, got 0"):
-        in_batch_loss(torch.zeros(2, 3), torch.zeros(0, 3))
-
-
-def test_scores_are_not_rounded_under_autocast() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_is_computed_in_float32_also_under_autocast(
+    loss: Callable[..., Tensor], dtype: torch.dtype
+) -> None:
     generator = torch.Generator().manual_seed(0)
-    queries, passages = torch.randn(4, 64, generator=generator), torch.randn(8, 64, generator=generator)
-    exact = in_batch_loss(queries, passages), span_contrastive_loss(passages)
+    inputs = [torch.randn(shape, generator=generator).to(dtype) for shape in LOSSES[loss]]
+    exact = loss(*(values.float() for values in inputs))
+    assert exact.dtype == torch.float32 and torch.equal(loss(*inputs), exact)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = in_batch_loss(queries, passages), span_contrastive_loss(passages)
-    assert torch.equal(exact[0], inside[0]) and torch.equal(exact[1], inside[1])
+        assert torch.equal(loss(*inputs), exact)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_vectors_of_16_bits_are_compared_in_float32(dtype: torch.dtype) -> None:
-    vectors = torch.randn(8, 64, generator=torch.Generator().manual_seed(0)).to(dtype)
-    assert torch.equal(
-        in_batch_loss(vectors[:4], vectors), in_batch_loss(vectors[:4].float(), vectors.float())
-    )
-    assert torch.equal(span_contrastive_loss(vectors), span_contrastive_loss(vectors.float()))
+@pytest.mark.parametrize(
+    ("loss", "shapes", "message"),
+    [
+        *((span_contrastive_loss, [(n, 2)], f"two of each document, got {n}") for n in (0, 1, 7)),
+        *((in_batch_loss, [(2, 3), (n, 3)], f"each of 2 queries, got {n}") for n in (5, 0)),
+        *(
+            (partial(loss, passages_per_query=size), [(num_scores, 1)], message)
+            for loss in (localised_contrastive_loss, pointwise_loss)
+            for size, num_scores, message in (
+                (2, 0, "expected 2 of each query, got 0 in all"),
+                (2, 5, "expected 2 of each query, got 5 in all"),
+                (1, 3, r"passages_per_query: expected at least 2, got 1\. Without a negative"),
+            )
+        ),
+        (partial(listwise_kl, temperature=1.0), [(3, 1), (3, 1)], "expected at least 2, got 1"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(
+    loss: Callable[..., Tensor], shapes: list[tuple[int, int]], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        loss(*map(torch.zeros, shapes))
 
 
-@pytest.mark.parametrize("module", [contrastive, listwise, mlm])
+@pytest.mark.parametrize("module", [contrastive, late, listwise, mlm])
 def test_examples_in_the_docstrings_are_true(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0 and result.failed == 0

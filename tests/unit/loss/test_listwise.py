@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy.stats import zscore
 
-from condenser.loss.listwise import listwise_kl, localised_contrastive_loss
+from condenser.loss.listwise import listwise_kl, localised_contrastive_loss, pointwise_loss
 
 
 def test_loss_and_gradient_are_those_of_a_softmax_over_each_querys_own_passages() -> None:
@@ -28,46 +28,32 @@ def test_loss_and_gradient_are_those_of_a_softmax_over_each_querys_own_passages(
     assert scores.grad.flatten().tolist() == pytest.approx(gradient, rel=1e-13)
 
 
-def test_another_querys_passages_change_nothing() -> None:
-    scores = torch.tensor([[1.0], [0.5], [2.0], [7.0]])
-    alone = [localised_contrastive_loss(scores[rows], passages_per_query=2) for rows in ([0, 1], [2, 3])]
-    together = localised_contrastive_loss(scores, passages_per_query=2)
-    assert together.item() == pytest.approx(sum(alone).item() / 2)
+def test_loss_and_gradient_are_those_of_the_equation_and_of_pytorch() -> None:
+    scores = torch.randn(6, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    is_positive = [True, False, False] * 2
+    probabilities = [1 / (1 + math.exp(-score)) for score in scores.flatten().tolist()]
+    pairs = list(zip(probabilities, is_positive, strict=True))
+    loss = -sum(math.log(p if relevant else 1 - p) for p, relevant in pairs) / 6
+    gradient = [(p - relevant) / 6 for p, relevant in pairs]
+    ours = scores.clone().requires_grad_(True)
+    value = pointwise_loss(ours, passages_per_query=3)
+    value.backward()
+    assert value.item() == pytest.approx(loss, rel=1e-14)
+    assert ours.grad is not None
+    assert ours.grad.flatten().tolist() == pytest.approx(gradient, rel=1e-13)
+
+    theirs = scores.clone().requires_grad_(True)
+    labels = torch.tensor([[float(relevant)] for relevant in is_positive], dtype=torch.float64)
+    torch.nn.BCELoss()(torch.sigmoid(theirs), labels).backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("num_scores", [0, 5])
-def test_scores_that_do_not_divide_among_queries_are_refused(num_scores: int) -> None:
-    with pytest.raises(ValueError, match=f"expected 2 of each query, got {num_scores} in all"):
-        localised_contrastive_loss(torch.zeros(num_scores, 1), passages_per_query=2)
-
-
-def test_one_passage_of_a_query_is_refused_because_it_would_teach_nothing() -> None:
-    for loss in (
-        lambda: localised_contrastive_loss(torch.zeros(3, 1), passages_per_query=1),
-        lambda: listwise_kl(torch.zeros(3, 1), torch.zeros(3, 1), temperature=1.0),
-    ):
-        with pytest.raises(ValueError, match=r"passages_per_query: expected at least 2, got 1\. A softmax"):
-            loss()
-
-
-def test_scores_are_compared_in_float32_also_under_autocast() -> None:
-    scores = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).bfloat16()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = localised_contrastive_loss(scores, passages_per_query=4)
-    outside = localised_contrastive_loss(scores, passages_per_query=4)
-    exact = localised_contrastive_loss(scores.float(), passages_per_query=4)
-    assert torch.equal(inside, exact) and torch.equal(outside, exact)
-
-
-def test_a_divergence_of_scores_in_16_bits_is_computed_in_float32_also_under_autocast() -> None:
-    generator = torch.Generator().manual_seed(5)
-    student, teacher = (torch.randn(2, 6, generator=generator).bfloat16() for _ in range(2))
-    exact = listwise_kl(student.float(), teacher.float(), temperature=0.7)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        inside = listwise_kl(student, teacher, temperature=0.7)
-    assert torch.equal(inside, exact)
-    for scores in ((student, teacher.float()), (student.float(), teacher)):
-        assert torch.equal(listwise_kl(*scores, temperature=0.7), exact)
+def test_two_outputs_and_a_softmax_are_the_sigmoid_of_their_difference() -> None:
+    """RocketQA's and Nogueira and Cho's form."""
+    two = torch.randn(4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    theirs = torch.nn.functional.cross_entropy(two, torch.tensor([1, 0, 1, 0]))
+    ours = pointwise_loss((two[:, 1] - two[:, 0])[:, None], passages_per_query=2)
+    torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=0)
 
 
 def test_a_divergence_worked_by_hand() -> None:
