@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from condenser.blocks import FineTuning
 from condenser.job import Job, run_job
-from condenser.settings import partly
 from condenser.train.launch import launch
 
 
@@ -35,12 +33,8 @@ def main(job: Job) -> dict[str, Any]:
         has_pseudo_labels=system.pseudo_labelled is not None,
         teacher_run=files.teacher_run or None,
     )
-    lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=system.READS_PAIRS)
-    return run_training(
-        job,
-        partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),
-        lambda run: system.training(examples, files.initial.parent, run),
-    )
+    recipe.lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=system.READS_PAIRS)
+    return run_training(job, recipe, lambda run: system.training(examples, files.initial.parent, run))
 
 
 if __name__ == "__main__":

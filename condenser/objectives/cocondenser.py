@@ -94,11 +94,9 @@ def training(
     from condenser.train.pretrain import Training, condenser_losses
 
     documents = span_documents(shards, min_tokens=settings.min_span_tokens)
-    head = vars(settings.new_head) if settings.new_head else _head_shape(initial)
     model = Condenser.load(
         initial,
-        num_head_layers=head["num_head_layers"],
-        skip_from=head["skip_from"],
+        **(vars(settings.new_head) if settings.new_head else {}),
         use_late_mlm=settings.late_mlm_weight > 0,
         missing_head="random" if settings.new_head else "refuse",
         seed=seed,
@@ -137,21 +135,3 @@ def training(
         gradient_cache=settings.gradient_cache,
         memory_gb=settings.memory_gb,
     )
-
-
-def _head_shape(initial: Path) -> dict[str, int]:
-    """The shape of the Condenser head that a folder holds.
-
-    Raises:
-        ValueError: it holds none.
-    """
-    from condenser.model.pretraining import CONDENSER_HEAD_FILE
-    from condenser.model.weights import read_settings
-
-    path = initial / CONDENSER_HEAD_FILE
-    if not path.is_file():
-        raise ValueError(
-            f"{path}: no such file. Further pre-training needs the head that the backbone was trained "
-            "with. Let initial name a model of objective condenser, or ask for a random head by new_head."
-        )
-    return read_settings(path)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from condenser.nouns import Pretraining
-from condenser.settings import LARGEST, Count, Positive, Share
+from condenser.settings import LARGEST, Positive, Share
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards
@@ -28,7 +28,6 @@ class Settings(Pretraining):
     remove_probability: Share
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
-    rows_per_chunk: Count
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive  # for graphs on a processor; see `gradient_cache`
 
