@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 import torch
 from architectures import write_folder
 from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import AutoModel, AutoTokenizer
 
 from condenser import kinds
 from condenser.blocks import FineTuning, SentenceRecipe, TermWeights
+from condenser.data.batches import step_items
 from condenser.data.records import (
     Item,
     Passage,
@@ -40,14 +45,19 @@ from condenser.papers.term_training import term_weights_training
 from condenser.papers.term_weigher import TermWeigher
 from condenser.papers.term_weights import weigh_terms
 from condenser.settings import Optimiser, partly
-from condenser.train.crossencoder import crossencoder_training
+from condenser.train import crossencoder, finetune
 from condenser.train.distributed import Processes, alone
-from condenser.train.examples import ExampleFile, ExampleRows, TrainingFiles, read_example_rows
-from condenser.train.finetune import distillation_training, retriever_training
-from condenser.train.late import late_training
+from condenser.train.examples import (
+    ExampleFile,
+    ExampleRows,
+    TrainingFiles,
+    draw_passages,
+    read_example_rows,
+)
+from condenser.train.late import token_vectors
 from condenser.train.loop import Run, Trainable, train_to_folder
+from condenser.train.memory import StepMemory
 from condenser.train.pretrain import pretraining
-from condenser.train.teacher import TaughtFiles
 
 TINY = Path(__file__).parent / "data" / "tiny"
 NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40
@@ -296,13 +306,19 @@ def training(
     others = {name: changes.pop(name) for name in TextFiles.__dataclass_fields__ if name in changes}
     texts = replace(files.texts, collection_tokens=tokens, **others)
     subset, held_out = changes.pop("subset", None), changes.pop("held_out", None)
+    teacher_run = changes.pop("teacher_run", None)
+    if kind == "distilled" and teacher_run is None:
+        teacher_run = _teacher_run(files)
     examples = TrainingFiles(
-        changes.pop("example_files", [files.examples]), texts, held_out, changes.pop("validation", None)
+        changes.pop("example_files", [files.examples]),
+        texts,
+        held_out,
+        changes.pop("validation", None),
+        teacher_run=teacher_run,
     )
-    taught = {"temperature": 0.5, "initial_share": 0.2, "run": None}
+    taught = {"temperature": 0.5, "initial_share": 0.2}
     taught = {key: changes.pop(key, value) for key, value in taught.items()} if kind == "distilled" else {}
-    keeps = {"keep_graphs": changes.pop("keep_graphs", True)}
-    of_pairs = {"loss": changes.pop("loss")} if "loss" in changes else {}
+    loss = changes.pop("loss", "localised")
     tokens_that_count = {key: changes.pop(key, value) for key, value in LATE.items()}
     if isinstance(changes.get("updates"), int):
         changes["epochs"] = None
@@ -313,13 +329,12 @@ def training(
         objective = kinds.load("objectives", kind).training
         trainable = pretraining(objective, tokens, initial, run, title=kind, doc_ids=texts.doc_ids)
     elif kind == "distilled":
-        teacher = taught.pop("run") or _teacher_run(files)
-        taught_files = TaughtFiles(teacher, texts, with_own_passage=True, **taught)
-        trainable = distillation_training(taught_files, initial, run, **keeps)
+        trainable = finetune.distillation_training(examples, initial, run, with_own_passage=True, **taught)
     elif kind == "late":
-        trainable = late_training(examples, initial, run, **tokens_that_count, **keeps)
+        vectors = token_vectors(initial, **tokens_that_count, seed=run.seed)
+        trainable = finetune.retriever_training(examples, initial, run, vectors=vectors)
     elif kind == "crossencoder":
-        trainable = crossencoder_training(examples, initial, run, **of_pairs, **keeps)
+        trainable = crossencoder.crossencoder_training(examples, initial, run, loss=loss)
     elif kind == "terms":
         given = {"relevant_grade": 1, "subset": subset, "held_out": held_out, "is_split": False}
         save = partial(write_term_weights, files, run.work_folder)
@@ -329,8 +344,41 @@ def training(
         write_items(items, items_of(files, kind))
         trainable = sentence_training(items, subset, initial, run, task=kind)
     else:
-        trainable = retriever_training(examples, initial, run, **keeps)
+        trainable = finetune.retriever_training(examples, initial, run)
     return trainable, run
+
+
+def compute_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let retrievers and cross-encoders compute each chunk twice from now on, as where memory is full."""
+    for module in (finetune, crossencoder):
+        monkeypatch.setattr(module, "StepMemory", lambda model, **_: StepMemory(model, keeps_graphs=False))
+
+
+def text_of(passage: Passage) -> str:
+    """What is read of a passage."""
+    return f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+
+
+def plain_vectors(folder: Path) -> Callable[[str, int], Tensor]:
+    """The last layer's [CLS] of a text that is cut to some tokens, by transformers alone."""
+    model, tokenizer = AutoModel.from_pretrained(folder).eval(), AutoTokenizer.from_pretrained(folder)
+
+    def vector(text: str, max_tokens: int) -> Tensor:
+        inputs = tokenizer(text, truncation=True, max_length=max_tokens, return_tensors="pt")
+        with torch.inference_mode():
+            return model(**inputs).last_hidden_state[0, 0]
+
+    return vector
+
+
+def first_batch(files: Files, *, stream: str) -> tuple[ExampleRows, np.ndarray, np.ndarray]:
+    """All examples, and the items and the passages of the first step of a training with seed 42."""
+    examples, size = example_rows(files), RETRIEVER["batch_size"]
+    _, _, items = step_items(len(examples), batch_size=size, step=0, seed=42, stream=stream)
+    passages = draw_passages(
+        examples, items, passages_per_query=RETRIEVER["passages_per_query"], seed=42, epoch=0, num_passages=30
+    )
+    return examples, items, passages
 
 
 def write_term_weights(files: Files, work_folder: Path, model: TermWeigher, folder: Path) -> None:

@@ -81,16 +81,14 @@ class Settings(FineTunedSystem):
     def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
         """Fine-tuning of the encoder of `initial`: see `retriever_training` and `distillation_training`."""
         from condenser.train.finetune import distillation_training, retriever_training
-        from condenser.train.teacher import TaughtFiles
 
         if self.distillation is None:
             return retriever_training(files, initial, run)
-        assert files.teacher_run
-        taught = TaughtFiles(
-            files.teacher_run,
-            files.texts,
+        return distillation_training(
+            files,
+            initial,
+            run,
             with_own_passage=self.distillation.own_passage,
             temperature=self.distillation.temperature,
             initial_share=self.distillation.initial_share,
         )
-        return distillation_training(taught, initial, run)

@@ -110,8 +110,10 @@ class Settings(FineTunedSystem):
         return {"states": [f"{folder}/collection.{shard}.states.npy" for shard in shards]}
 
     def training(self, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
-        """Fine-tuning of the encoder of `initial` on examples: see `late_training`."""
-        from condenser.train.late import late_training
+        """Fine-tuning of the encoder of `initial` on examples: see `retriever_training`."""
+        from condenser.train.finetune import retriever_training
+        from condenser.train.late import token_vectors
 
         keys = {"dim", "special_tokens", "punctuation", "match", "first_states"}
-        return late_training(files, initial, run, **{key: vars(self)[key] for key in keys})
+        vectors = token_vectors(initial, **{key: vars(self)[key] for key in keys}, seed=run.seed)
+        return retriever_training(files, initial, run, vectors=vectors)

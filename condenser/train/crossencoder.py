@@ -36,7 +36,6 @@ def crossencoder_training(
     run: Run[FineTuning],
     *,
     loss: Literal["localised", "pointwise"] = "localised",
-    keep_graphs: bool = True,
 ) -> Trainable[ChunkedTexts[Rows]]:
     """Fine-tuning of a cross-encoder from the Hugging Face folder `initial` on examples.
 
@@ -47,7 +46,6 @@ def crossencoder_training(
     Args:
         run: its settings are the recipe, read as for a bi-encoder, but for `tied` and `scale`;
             `rows_per_chunk` pairs are scored at a time. The seed draws the new layer for scores, too.
-        keep_graphs: as for a bi-encoder.
     """
     settings, seed, processes = run.settings, run.seed, run.processes
     passages_per_query, lengths = settings.passages_per_query, settings.lengths
@@ -63,7 +61,7 @@ def crossencoder_training(
             f"got {num_positions}. Lower lengths of the recipe, or take another backbone."
         )
     model.to(processes.device).train()
-    memory = StepMemory(model, keeps_graphs=keep_graphs)
+    memory = StepMemory(model, keeps_graphs=True)
 
     def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
         epoch, items = run.items_of(step, len(examples), stream="crossencoder")

@@ -28,7 +28,7 @@ from condenser.train.examples import ExampleRows, TrainingFiles, count_examples,
 from condenser.train.gradient_cache import batch_backward
 from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
-from condenser.train.teacher import TaughtFiles
+from condenser.train.teacher import read_taught_rows
 from condenser.train.validation import (
     NOT_COMPARED,
     VALIDATION_FILE,
@@ -49,7 +49,6 @@ def retriever_training(
     run: Run[FineTuning],
     *,
     vectors: Vectors | None = None,
-    keep_graphs: bool = True,
 ) -> Trainable[BatchTexts]:
     """Fine-tuning of a retriever from the Hugging Face folder `initial` on examples.
 
@@ -58,13 +57,9 @@ def retriever_training(
     divide evenly. Source: coCondenser, §3.4 and §4.2; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
 
     Args:
-        run: its settings are the recipe. Read here: `lengths` (tokens a text is cut to, with specials and
-            prompt), `passages_per_query` (the positive and its negatives), `rows_per_chunk` (texts encoded at
-            a time, of similar length), `tied` (one encoder for queries and passages; False gives each its
-            own, as DPR), `scale` (of the similarities in the loss; None for that of the model's vector).
+        run: its settings are the recipe; `lengths` count specials and prompt. Texts encoded at a time are of
+            similar length. Without `tied` queries and passages have an encoder each, as DPR.
         vectors: what is compared; None for a bi-encoder.
-        keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
-            instead. A training switches to that by itself when memory is full.
     """
     passages, queries, examples, held_out = files.read()
     passages_per_query = run.settings.passages_per_query
@@ -91,22 +86,42 @@ def retriever_training(
         initial,
         run,
         counts=count_examples(examples, held_out, passages_per_query),
-        keep_graphs=keep_graphs,
         held_out=held_out,
         validation=files.validation,
     )
 
 
 def distillation_training(
-    files: TaughtFiles, initial: Path, run: Run[FineTuning], *, keep_graphs: bool = True
+    files: TrainingFiles,
+    initial: Path,
+    run: Run[FineTuning],
+    *,
+    with_own_passage: bool,
+    temperature: float,
+    initial_share: float,
 ) -> Trainable[BatchTexts]:
     """Training of a bi-encoder from the Hugging Face folder `initial` to score as a teacher does.
 
-    An item is a query with the first `passages_per_query` hits of the teacher (`condenser.train.teacher`);
-    the loss is `condenser.loss.listwise.listwise_kl`. `scale` of the recipe is the inverse of the student's
-    temperature; the rest is read as by `retriever_training`.
+    An item is a query with the first `passages_per_query` hits of the teacher; the loss is
+    `condenser.loss.listwise.listwise_kl`. `scale` of the recipe is the inverse of the student's temperature;
+    the rest is read as by `retriever_training`.
+
+    Args:
+        with_own_passage: see `condenser.train.teacher`.
+        temperature: of the teacher's standard scores.
+        initial_share: of the first weights in the encoder that is written.
     """
-    passages, queries, taught = files.read(passages_per_query=run.settings.passages_per_query)
+    assert files.teacher_run is not None
+    texts = files.texts.read()
+    taught = read_taught_rows(
+        files.teacher_run,
+        query_rows={query_id: row for row, query_id in enumerate(texts.query_ids)},
+        doc_rows={doc_id: row for row, doc_id in enumerate(texts.doc_ids)},
+        passages_per_query=run.settings.passages_per_query,
+        with_own_passage=with_own_passage,
+    )
+    shards = {"queries": texts.queries, "passages": texts.passages}
+    del texts  # nothing holds the ids
     vectors = one_vector(initial, tied=run.settings.tied)
     scale = run.settings.scale or vectors.scale
 
@@ -117,13 +132,13 @@ def distillation_training(
             of_query = at_least_float32(passages).view(*teacher_scores.shape, -1)
             with torch.autocast(queries.device.type, enabled=False):
                 scores = torch.einsum("qd,qpd->qp", at_least_float32(queries), of_query) * scale
-            return listwise_kl(scores, teacher_scores.to(scores), temperature=files.temperature)
+            return listwise_kl(scores, teacher_scores.to(scores), temperature=temperature)
 
         return of_batch
 
     return _training(
         files.texts,
-        {"queries": queries, "passages": passages},
+        shards,
         taught.queries,
         lambda items, epoch: taught.passages[items].ravel(),
         vectors,
@@ -131,8 +146,7 @@ def distillation_training(
         initial,
         run,
         counts=taught.counts,
-        keep_graphs=keep_graphs,
-        initial_share=files.initial_share,
+        initial_share=initial_share,
     )
 
 
@@ -174,7 +188,6 @@ def _training(
     run: Run[FineTuning],
     *,
     counts: Mapping[str, int],
-    keep_graphs: bool,
     initial_share: float = 0.0,
     held_out: ExampleRows | None = None,
     validation: Validation | None = None,
@@ -212,7 +225,7 @@ def _training(
     keeps_start = initial_share > 0 or compares
     start = copied_weights(model) if keeps_start else {}
     model.to(processes.device).train()
-    memory = StepMemory(model, keeps_graphs=keep_graphs)
+    memory = StepMemory(model, keeps_graphs=True)
 
     def prepare(step: int) -> Batch[BatchTexts]:
         epoch, items = run.items_of(step, len(queries), stream="retriever")

@@ -11,7 +11,6 @@ Memory Limited Setup").
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,7 +69,7 @@ def batch_backward(
         with torch.no_grad():
             return encode(chunk)
 
-    retried = memory.retried_with_less_memory if memory else _once
+    retried = memory.retried_with_less_memory if memory else lambda compute: compute()
     processes = processes or alone(torch.device("cpu"))
     kept: list[tuple[Tensor, Mapping[str, Tensor]]] = []
 
@@ -111,10 +110,6 @@ def batch_backward(
     sums = retried(back)
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
     return {"batch": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
-
-
-def _once(compute: Callable[[], Any]) -> Any:
-    return compute()
 
 
 def _gathered(

@@ -14,52 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from condenser.blocks import FineTuning
 from condenser.data.token_choice import ChosenTokens, token_choices
 from condenser.data.tokens import Tokenizer
 from condenser.loss.late import maxsim_loss, maxsim_scores
 from condenser.model.projection import new_projection, vector_dim
 from condenser.model.retriever import Retriever
 from condenser.model.text_vector import assumed_notes, write_text_vector
-from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import retriever_training
-from condenser.train.loop import Run, Trainable
-from condenser.train.vectors import BatchTexts, Vectors
-
-
-def late_training(
-    files: TrainingFiles,
-    initial: Path,
-    run: Run[FineTuning],
-    *,
-    dim: int | None,
-    special_tokens: bool,
-    punctuation: bool,
-    match: str,
-    first_states: int | None,
-    keep_graphs: bool = True,
-) -> Trainable[BatchTexts]:
-    """Fine-tuning of the encoder of the Hugging Face folder `initial` for MaxSim on examples.
-
-    As `condenser.train.finetune.retriever_training` of a bi-encoder, but for two keys of the recipe:
-    queries and passages share one encoder whatever `tied` says, and `scale` is 1 by default, as in ColBERT,
-    COIL and ME-BERT. All products of a batch's query tokens and passage tokens are in memory at once.
-
-    Args:
-        dim: of a new projection of the token states; None: there is none.
-        special_tokens, punctuation, match, first_states: which tokens count, and which of them meet
-            (`condenser.data.token_choice.token_choices`).
-    """
-    vectors = token_vectors(
-        initial,
-        dim=dim,
-        special_tokens=special_tokens,
-        punctuation=punctuation,
-        match=match,
-        first_states=first_states,
-        seed=run.seed,
-    )
-    return retriever_training(files, initial, run, vectors=vectors, keep_graphs=keep_graphs)
+from condenser.train.vectors import Vectors
 
 
 def token_vectors(
@@ -74,7 +35,14 @@ def token_vectors(
 ) -> Vectors:
     """Late interaction: each token that counts has a vector, and a score is MaxSim of those that meet.
 
-    With `match: all` vectors have length 1; those of the others keep theirs. The seed draws the projection.
+    Queries and passages share one encoder, and the scale is 1, as in ColBERT, COIL and ME-BERT. All products
+    of a batch's query tokens and passage tokens are in memory at once. With `match: all` vectors have length
+    1; those of the others keep theirs.
+
+    Args:
+        dim: of a new projection of the token states, drawn by `seed`; None: there is none.
+        special_tokens, punctuation, match, first_states: which tokens count, and which of them meet
+            (`condenser.data.token_choice.token_choices`).
     """
     model, tokenizer = Retriever.load(initial, dropout=None), Tokenizer(initial)
     is_projected = dim is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import math
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -132,13 +131,7 @@ class Run(Generic[Trained]):
     """How one training runs. Only `settings`, `seed` and `precision` change its result.
 
     Attributes:
-        settings: the recipe, or the model's entry. The loop reads `learning_rate`, `weight_decay`,
-            `warmup_ratio` and `max_grad_norm` (scale the gradient of all weights together down to this norm;
-            0 leaves it), and of a recipe for sentences `epsilon` and `bias_correction` (false: AdamW without
-            it); every training reads `batch_size` (items an update, of all processes together),
-            `drop_last` (leave out the last, shorter batch of an epoch; false by default), `epochs` and
-            `updates` (bounds of the updates that they give, or the number itself; null by default), and
-            `soup` (trainings whose mean of weights is the model; 1 by default).
+        settings: the recipe, or the model's entry. `max_grad_norm` is that of all weights together.
         precision: of the forward and backward pass: fp32, bf16 or fp16.
         fingerprint: identifies everything that the result depends on; other checkpoints are refused.
         work_folder: of its checkpoints and its log.
@@ -535,9 +528,6 @@ class _Stop:
 def _stop_signals() -> Iterator[_Stop]:
     """Note SIGTERM and Ctrl-C, so that the step can finish; a second Ctrl-C ends the process at once."""
     stop = _Stop()
-    if threading.current_thread() is not threading.main_thread():  # Python allows handlers only there
-        yield stop
-        return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def note(number: int, _: object) -> None:

@@ -60,7 +60,6 @@ class Stretches:
     def pack(
         self, shards: TokenShards, rows: Int[np.ndarray, " chunk"], tokenizer: Tokenizer
     ) -> tuple[Int[np.ndarray, "chunk token"], Int[np.ndarray, " chunk"]]:
-        """`[CLS] tokens [SEP]` of some rows, padded together, and their lengths with specials."""
         return pack_texts(shards, self.starts[rows], self.lengths[rows], tokenizer)
 
 

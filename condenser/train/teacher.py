@@ -13,8 +13,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from condenser.data.records import read_run
-from condenser.data.text_files import TextFiles
-from condenser.data.tokens import TokenShards
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,6 @@ class TaughtRows:
     passages: Int[np.ndarray, "query passage"]
     scores: Float[np.ndarray, "query passage"]
     counts: Mapping[str, int]
-
-    def __len__(self) -> int:
-        return len(self.queries)
 
 
 def read_taught_rows(
@@ -74,34 +69,3 @@ def read_taught_rows(
         np.array(scores, dtype=np.float32),
         counts,
     )
-
-
-@dataclass(frozen=True)
-class TaughtFiles:
-    """What a bi-encoder is distilled from.
-
-    Attributes:
-        run: the teacher's, of these queries.
-        texts: the collection and the queries.
-        with_own_passage: see `read_taught_rows`.
-        temperature: of the teacher's standard scores.
-        initial_share: of the first weights in the encoder that is written.
-    """
-
-    run: Path
-    texts: TextFiles
-    with_own_passage: bool
-    temperature: float
-    initial_share: float
-
-    def read(self, *, passages_per_query: int) -> tuple[TokenShards, TokenShards, TaughtRows]:
-        """Tokens of the passages and of the queries, and what is taught as rows of both."""
-        texts = self.texts.read()
-        rows = read_taught_rows(
-            self.run,
-            query_rows={query_id: row for row, query_id in enumerate(texts.query_ids)},
-            doc_rows={doc_id: row for row, doc_id in enumerate(texts.doc_ids)},
-            passages_per_query=passages_per_query,
-            with_own_passage=self.with_own_passage,
-        )
-        return texts.passages, texts.queries, rows

@@ -122,10 +122,8 @@ def one_vector(initial: Path, *, tied: bool) -> Vectors:
     """A bi-encoder: a text has one vector, which stands at its first token; a score is an inner product."""
     model: Retriever | UntiedEncoders
     model = (Retriever if tied else UntiedEncoders).load(initial, dropout=None)
-    encoders = {
-        "queries": model.queries if isinstance(model, UntiedEncoders) else model,
-        "passages": model.passages if isinstance(model, UntiedEncoders) else model,
-    }
+    both = (model.queries, model.passages) if isinstance(model, UntiedEncoders) else (model, model)
+    encoders = dict(zip(ROLES, both, strict=True))
     return Vectors(
         model=model,
         encoders=encoders,

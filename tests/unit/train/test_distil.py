@@ -18,15 +18,16 @@ from small_trainings import (
     SHAPE,
     Files,
     losses,
+    plain_vectors,
     prepare,
     sharpen,
+    text_of,
     train,
 )
 from torch import Tensor
-from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.batches import step_items
-from condenser.data.records import Passage, ScoredDoc, read_run, write_run
+from condenser.data.records import ScoredDoc, read_run, write_run
 from condenser.model.text_vector import TextVector, write_text_vector
 
 TEMPERATURE, DEPTH = 0.5, RETRIEVER["passages_per_query"]
@@ -57,19 +58,13 @@ def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_t
     initial = tmp_path / "initial"
     shutil.copytree(files.backbone, initial)
     write_text_vector(TextVector("cls", is_normalised), initial, dim=SHAPE["hidden_size"])
-    settings = {"run": files.root / "teacher.trec", "temperature": TEMPERATURE, "initial_share": 0.0}
+    settings = {"teacher_run": files.root / "teacher.trec", "temperature": TEMPERATURE, "initial_share": 0.0}
     train("distilled", files, tmp_path / "out", updates=1, scale=scale, initial=initial, **settings)
-    model = AutoModel.from_pretrained(files.backbone).eval()
-    tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+    plain = plain_vectors(files.backbone)
 
-    @torch.inference_mode()
     def vector(text: str, length: int) -> Tensor:
-        inputs = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
-        first = model(**inputs).last_hidden_state[0, 0]
+        first = plain(text, length)
         return first / first.norm() if is_normalised else first
-
-    def text_of(passage: Passage) -> str:
-        return f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
 
     texts = {passage.doc_id: text_of(passage) for passage in files.passages}
     ranked = [

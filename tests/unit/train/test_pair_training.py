@@ -11,21 +11,20 @@ from small_trainings import (
     PASSAGE_LENGTH,
     QUERY_LENGTH,
     RETRIEVER,
-    example_rows,
+    first_batch,
     losses,
     prepare,
     sharpen,
+    text_of,
     train,
     training,
 )
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from condenser.data.batches import step_items
 from condenser.files import read_json, write_json
 from condenser.model.crossencoder import CrossEncoder
-from condenser.train.examples import draw_passages
 
-SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
+GROUP = RETRIEVER["passages_per_query"]
 
 
 @pytest.mark.parametrize("loss", ["localised", "pointwise"])
@@ -34,20 +33,16 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
     sharpen(files.backbone)
     config = read_json(files.backbone / "config.json")
     write_json(files.backbone / "config.json", {**config, "initializer_range": 1.0})  # of the scores' layer
-    train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED, loss=loss)
-    examples = example_rows(files)
-    _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="crossencoder")
-    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0, num_passages=30)
-
-    CrossEncoder.start(files.backbone, seed=SEED).save(tmp_path / "start", files.backbone)
+    train("crossencoder", files, tmp_path / "out", updates=1, loss=loss)
+    examples, items, drawn = first_batch(files, stream="crossencoder")
+    CrossEncoder.start(files.backbone, seed=42).save(tmp_path / "start", files.backbone)
     model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
     scores = []
     for place, row in enumerate(drawn.tolist()):
         query, passage = files.queries[examples.queries[items[place // GROUP]]], files.passages[row]
-        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
         first = tokenizer(query.text, truncation=True, max_length=QUERY_LENGTH)["input_ids"]
-        second = tokenizer(text, truncation=True, max_length=PASSAGE_LENGTH)["input_ids"][1:]
+        second = tokenizer(text_of(passage), truncation=True, max_length=PASSAGE_LENGTH)["input_ids"][1:]
         types = torch.tensor([[0] * len(first) + [1] * len(second)])
         with torch.inference_mode():
             scores.append(model(torch.tensor([first + second]), token_type_ids=types).logits.item())

@@ -14,8 +14,8 @@ HITS = [
     *(ScoredDoc("q2", doc_id, score) for doc_id, score in (("d3", 0.5), ("d1", 0.25))),
     ScoredDoc("q3", "d2", 7.0),
 ]
-QUERY_ROWS = {"q3": 0, "q2": 1, "d1": 2}
-DOC_ROWS = {"d1": 10, "d2": 20, "d3": 30}
+QUERY_ROWS = {"q3": 0, "q2": 1, "d1": 2, "a#2": 3}
+DOC_ROWS = {"d1": 10, "d2": 20, "d3": 30, "a#2": 40, "b#1": 50, "c#1": 60}
 
 
 def taught(run: Path, hits: list[ScoredDoc], *, depth: int = 2, with_own_passage: bool = True) -> TaughtRows:
@@ -42,31 +42,10 @@ def test_the_passage_of_a_query_can_be_left_out(tmp_path: Path) -> None:
     assert rows.passages.tolist() == [[20, 30], [30, 10]]  # d1 is a hit of q2
 
 
-def test_the_passage_of_a_query_can_be_left_out_where_documents_are_split(tmp_path: Path) -> None:
-    """The query is named as its passage, whose hit is named as the document."""
+def test_where_documents_are_split_a_query_and_its_hits_are_named_as_passages(tmp_path: Path) -> None:
     hits = [ScoredDoc("a#2", name[0], -rank, name) for rank, name in enumerate(("a#2", "b#1", "c#1"))]
-    write_run(tmp_path / "run", hits, system="teacher")
-    rows = read_taught_rows(
-        tmp_path / "run",
-        query_rows={"a#2": 0},
-        doc_rows={"a#2": 4, "b#1": 5, "c#1": 6},
-        passages_per_query=2,
-        with_own_passage=False,
-    )
-    assert rows.passages.tolist() == [[5, 6]]
-
-
-def test_of_a_document_that_is_split_its_best_passage_is_taken(tmp_path: Path) -> None:
-    hits = [ScoredDoc("q2", "a", 2.0, "d3#1"), ScoredDoc("q2", "b", 1.0, "d1#2")]
-    write_run(tmp_path / "run", hits, system="teacher")
-    rows = read_taught_rows(
-        tmp_path / "run",
-        query_rows={"q2": 0},
-        doc_rows={"d3#1": 4, "d1#2": 5},
-        passages_per_query=2,
-        with_own_passage=True,
-    )
-    assert rows.passages.tolist() == [[4, 5]]
+    assert taught(tmp_path / "run", hits).passages.tolist() == [[40, 50]]
+    assert taught(tmp_path / "run", hits, with_own_passage=False).passages.tolist() == [[50, 60]]
 
 
 def test_a_run_of_too_few_hits_cannot_teach(tmp_path: Path) -> None:
