@@ -107,22 +107,6 @@ def test_head_loss_alone_has_the_gradient_of_the_slow_way_in_late_layers() -> No
             torch.testing.assert_close(parameter.grad, theirs, rtol=1e-10, atol=1e-11, msg=name)
 
 
-def test_another_batch_item_changes_no_row() -> None:
-    """A layer's output taken as layer_out[0] would be the first row for everyone."""
-    model = small_condenser().eval()
-    ids = input_ids().numpy()
-    together = model(rows(), masked(rows()))
-    for row in range(3):
-        inside = torch.eq(MASKED // 10, row)
-        alone = Rows.of(ids[row : row + 1], LENGTHS[row : row + 1])
-        single = model(alone, chosen(alone, MASKED[inside] - 10 * row, width=10))
-        torch.testing.assert_close(single.vector[0], together.vector[row])
-        count = int(inside.sum())
-        for logits in ("head_logits", "late_logits"):
-            ours, of_all = (getattr(output, logits) for output in (single, together))
-            torch.testing.assert_close(ours[:count], of_all[: len(MASKED)][inside])
-
-
 def test_rows_that_need_no_padding_are_those_of_single_rows() -> None:
     model = small_condenser().eval()
     ids = torch.randint(5, 40, (8, 16), generator=torch.Generator().manual_seed(1))

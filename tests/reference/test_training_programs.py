@@ -10,12 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from forks import Program
 from job_files import do, job_file
 from small_trainings import (
@@ -27,12 +27,12 @@ from small_trainings import (
     Files,
     contents,
     losses,
+    plain_vectors,
     prepare,
     sharpen,
+    text_of,
 )
-from transformers import AutoModel, AutoTokenizer
 
-from condenser import kinds
 from condenser.data.records import read_queries
 from condenser.shards import shard_files
 
@@ -184,19 +184,10 @@ def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
     assert started.endswith("1 process, no GPU assigned") and error.startswith("error: ")
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_the_settings_of_these_tests_are_those_of_a_configuration(objective: str) -> None:
-    settings = {"objective": objective, "initial": "backbone", **OPTIMISER, **OBJECTIVES[objective]}
-    kinds.load("objectives", objective).Settings(**settings)
-
-
 def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: Path) -> None:
     """Fine-tuned by `train`, encoded by `encode` and `encode_queries`, all of them or those of a subset."""
     files = prepare(tmp_path, dropout=0.1)
-    recipe = {
-        **RETRIEVER,
-        **{"tied": False, "drop_last": False, "validation": None, **OPTIMISER},
-    }
+    recipe = {**RETRIEVER, **OPTIMISER, "tied": False, "drop_last": False, "validation": None}
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
     system = {"kind": "biencoder", "initial": "backbone", "distillation": None, "pseudo_labels": None}
 
@@ -234,19 +225,9 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(tmp_path: 
     few = {**encoder, "tokens": query_tokens, "subset": tmp_path / "subset.txt"}
     run("encode_queries", "few.npy", few)
 
-    model = AutoModel.from_pretrained(tmp_path / "model" / "query").eval()
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model" / "query")
-    vectors = np.load(tmp_path / "q.npy")
-    with torch.inference_mode():
-        for query, vector in zip(files.queries, vectors, strict=True):
-            text = tokenizer(query.text, truncation=True, max_length=QUERY_LENGTH, return_tensors="pt")
-            expected = model(**text).last_hidden_state[0, 0].numpy()
-            np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-5)
-    assert np.load(tmp_path / "few.npy").shape == (2, 32)
-    np.testing.assert_allclose(np.load(tmp_path / "few.npy"), vectors[[2, 11]], rtol=1e-4, atol=1e-5)
-    model = AutoModel.from_pretrained(tmp_path / "model").eval()
-    with torch.inference_mode():
-        passage = files.passages[31]  # without a title
-        text = tokenizer(passage.text, truncation=True, max_length=PASSAGE_LENGTH, return_tensors="pt")
-        expected = model(**text).last_hidden_state[0, 0].numpy()
-    np.testing.assert_allclose(np.load(tmp_path / "p.npy")[1], expected, rtol=1e-4, atol=1e-5)
+    of_query, of_passage = (plain_vectors(tmp_path / "model" / folder) for folder in ("query", ""))
+    expected = np.stack([of_query(query.text, QUERY_LENGTH) for query in files.queries])
+    close = partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-5)
+    close(np.load(tmp_path / "q.npy"), expected)
+    close(np.load(tmp_path / "few.npy"), expected[[2, 11]])
+    close(np.load(tmp_path / "p.npy")[1], of_passage(text_of(files.passages[31]), PASSAGE_LENGTH))

@@ -18,6 +18,7 @@ from condenser.train.distributed import joined
 
 KINDS = ["condenser", "cocondenser", "retriever", "untied", "late", "distilled", "crossencoder"]
 NUM_EPOCHS = 2
+LATER_THAN = {"condenser": 1, "cocondenser": 3, "terms": 2, **dict.fromkeys(KINDS[2:], 5)}  # steps
 # weights whose gradients are rounding alone, without and with a passage encoder: see test_training_steps
 ROUNDING = ("key.bias",), ("key.bias", "encoder.layer.2.output.LayerNorm.bias")
 SHIFT = "classifier.bias"  # of a cross-encoder, likewise: it adds the same number to all scores of a query
@@ -53,14 +54,7 @@ def _kill_after_a_step_beyond(step: int, work_folder: Path, child: BaseProcess) 
 @pytest.mark.parametrize(
     ("kind", "step"),
     [
-        pytest.param("condenser", 1, marks=pytest.mark.ci),
-        pytest.param("cocondenser", 3, marks=pytest.mark.ci),
-        pytest.param("retriever", 5, marks=pytest.mark.ci),
-        pytest.param("untied", 5, marks=pytest.mark.ci),
-        pytest.param("late", 5, marks=pytest.mark.ci),
-        pytest.param("distilled", 5, marks=pytest.mark.ci),
-        pytest.param("crossencoder", 5, marks=pytest.mark.ci),
-        pytest.param("terms", 2, marks=pytest.mark.ci),
+        *(pytest.param(kind, step, marks=pytest.mark.ci) for kind, step in LATER_THAN.items()),
         ("inference", 2),  # its classifier is in no model, but in the checkpoints
     ],
 )

@@ -21,7 +21,12 @@ from condenser.model.retriever import Retriever
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
 
 CPU = torch.device("cpu")
-ROWS_PER_CHUNK = ((3, 0.0), (2, 0.1), (8, 0.1))  # of eight spans, with dropout
+TRAININGS: dict[str, tuple[str, dict[str, int]]] = {  # chunks of the first step
+    "four of blocks": ("condenser", {}),
+    "eight of spans": ("cocondenser", {"rows_per_chunk": 2}),
+    "one, so that other processes have none": ("cocondenser", {"rows_per_chunk": 16}),
+    "one of queries and three of passages": ("retriever", {}),
+}
 
 
 def _free_port() -> int:
@@ -60,46 +65,16 @@ def run(work: Callable, world_size: int, *arguments: object) -> None:
     assert [child.exitcode for child in children] == [0] * world_size
 
 
-def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: float) -> np.ndarray:
-    # transformers, which the other tests' processes spare
-    from small_models import small_condenser
-    from test_gradient_cache import cocondenser_gradient, span_chunks
-
-    model, chunks = small_condenser(dropout=dropout).train(), span_chunks(rows_per_chunk)
-    losses, _ = cocondenser_gradient(model, chunks, keep_graphs=False, processes=processes)
-    sum_gradients(model.parameters(), processes)
-    flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
-    return torch.cat([*flat, torch.tensor(list(losses.values())).double()]).numpy()
-
-
-def _write_gradients(processes: Processes, folder: Path) -> None:
-    for rows_per_chunk, dropout in ROWS_PER_CHUNK:
-        gradient = _cocondenser_gradient(processes, rows_per_chunk, dropout)
-        np.save(folder / f"{rows_per_chunk}.{processes.rank}.npy", gradient)
-
-
-@pytest.mark.parametrize("world_size", [2, pytest.param(3, marks=pytest.mark.ci)])
-def test_several_processes_have_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
-    """Three uneven chunks, four even ones, and one chunk that leaves the other processes without any."""
-    run(_write_gradients, world_size, tmp_path)
-    for rows_per_chunk, dropout in ROWS_PER_CHUNK:
-        expected = _cocondenser_gradient(alone(CPU), rows_per_chunk, dropout)
-        assert np.abs(expected).max() > 1e-2
-        for rank in range(world_size):
-            ours = np.load(tmp_path / f"{rows_per_chunk}.{rank}.npy")
-            np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
-        first, last = (np.load(tmp_path / f"{rows_per_chunk}.{rank}.npy") for rank in (0, world_size - 1))
-        assert first.tobytes() == last.tobytes()  # or the processes' weights would drift apart
-
-
-def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np.ndarray:
+def _gradient(processes: Processes, training: str, folder: Path) -> np.ndarray:
     """Losses and gradient of the first step of a training, as it computes them, in float64."""
-    from small_trainings import Files, training
+    from small_trainings import Files
+    from small_trainings import training as make
 
+    kind, changes = TRAININGS[training]
     model = Retriever if kind == "retriever" else Condenser
     load = model.load
     with mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()):
-        trainable, _ = training(kind, Files(folder), folder / "out", processes=processes)
+        trainable, _ = make(kind, Files(folder), folder / "out", processes=processes, **changes)
     figures = trainable.backward(trainable.prepare(0).content, 1.0)
     weights = list(trainable.model.parameters())
     sum_gradients(weights, processes)
@@ -107,25 +82,24 @@ def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np
     return torch.cat([*flat, torch.tensor(list(figures.values())).double()]).numpy()
 
 
-def _write_gradients_of_trainings(processes: Processes, folder: Path) -> None:
-    for kind in ("condenser", "retriever"):
-        gradient = _gradient_of_a_training(processes, kind, folder)
-        np.save(folder / f"{kind}.{processes.rank}.npy", gradient)
+def _write_gradients(processes: Processes, folder: Path) -> None:
+    for training in TRAININGS:
+        np.save(folder / f"{training}.{processes.rank}.npy", _gradient(processes, training, folder))
 
 
 @pytest.mark.parametrize("world_size", [pytest.param(2, marks=pytest.mark.ci), 3])
 def test_a_training_of_several_processes_has_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
-    """Condenser: four chunks of blocks. Fine-tuning: one of queries and three of passages."""
     from small_trainings import prepare
 
     prepare(tmp_path, dropout=0.1)
-    run(_write_gradients_of_trainings, world_size, tmp_path)
-    for kind in ("condenser", "retriever"):
-        expected = _gradient_of_a_training(alone(CPU), kind, tmp_path)
-        assert expected.dtype == np.float64 and np.abs(expected[:-3]).max() > 1e-2
-        for rank in range(world_size):
-            ours = np.load(tmp_path / f"{kind}.{rank}.npy")
-            np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+    run(_write_gradients, world_size, tmp_path)
+    for training in TRAININGS:
+        expected = _gradient(alone(CPU), training, tmp_path)
+        assert expected.dtype == np.float64 and np.abs(expected[:-4]).max() > 1e-2
+        ours = [np.load(tmp_path / f"{training}.{rank}.npy") for rank in range(world_size)]
+        for gradient in ours:
+            np.testing.assert_allclose(gradient, expected, rtol=1e-10, atol=1e-10)
+        assert ours[0].tobytes() == ours[-1].tobytes()  # or the processes' weights would drift apart
 
 
 def _check_collectives(processes: Processes) -> None:
@@ -186,18 +160,3 @@ def test_when_one_process_fails_the_others_end(how: str, timeout_s: float) -> No
         for child in children:
             child.kill()
             child.join(10)
-
-
-def test_every_chunk_is_computed_by_one_process() -> None:
-    dealt = [list(Processes(rank, 3, 0, CPU).mine(8)) for rank in range(3)]
-    assert dealt == [[0, 3, 6], [1, 4, 7], [2, 5]]
-
-
-def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("RANK", raising=False)
-    with joined("cpu", timeout_s=60) as processes:
-        assert (processes.rank, processes.world_size, processes.device) == (0, 1, CPU)
-        assert processes.sum_floats([0.1]) == [0.1]
-        rows = torch.tensor([[1.0], [2.0]])
-        gathered = processes.gather_rows(rows, torch.tensor([1, 0]), num_rows=2)
-        assert gathered.tolist() == [[2.0], [1.0]]

@@ -5,24 +5,22 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from small_models import chosen, full_rows, small_backbone, small_condenser
+from small_models import chosen, small_condenser
 from torch import Tensor, nn
 
-from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
+from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.operations import weights_unchanged
 from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
 from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector
 from condenser.train.chunks import Chunk
-from condenser.train.distributed import Processes, alone
+from condenser.train.distributed import alone
 from condenser.train.gradient_cache import batch_backward
 from condenser.train.memory import StepMemory
 
 torch.set_num_threads(1)
 NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16
-ALONE = alone(torch.device("cpu"))
 
 
 def span_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -57,7 +55,6 @@ def cocondenser_gradient(
     keep_graphs: bool,
     scale: float = 1.0,
     precision: torch.dtype | None = None,
-    processes: Processes = ALONE,
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
     ids, lengths, columns, labels = span_batch()
 
@@ -82,7 +79,7 @@ def cocondenser_gradient(
 
     model.zero_grad(set_to_none=True)
     losses = batch_backward(
-        [chunks[number] for number in processes.mine(len(chunks))],
+        chunks,
         encode,
         span_contrastive_loss,
         num_rows={"spans": NUM_SPANS},
@@ -91,7 +88,7 @@ def cocondenser_gradient(
         loss_names=["head", "late"],
         keep_graphs=keep_graphs,
         memory=StepMemory(model, keeps_graphs=keep_graphs),
-        processes=processes,
+        processes=alone(torch.device("cpu")),
         scale=scale,
     )
     return losses, gradients(model)
@@ -210,55 +207,9 @@ def test_a_loss_scale_multiplies_gradients_but_not_the_returned_losses() -> None
     assert_same({name: value / 1024 for name, value in scaled.items()}, plain, relative=1e-12)
 
 
-@pytest.mark.parametrize("tied", [True, False])
-@pytest.mark.parametrize("rows_per_chunk", [1, 4, 9])
-def test_queries_and_passages_are_groups_of_their_own(rows_per_chunk: int, tied: bool) -> None:
-    queries_model = Retriever(small_backbone(num_layers=2))
-    passages_model = queries_model if tied else Retriever(small_backbone(num_layers=2, seed=5))
-    models = nn.ModuleDict({"queries": queries_model, "passages": passages_model})
-    generator = torch.Generator().manual_seed(3)
-    ids = {
-        "queries": torch.randint(5, 40, (3, 6), generator=generator),
-        "passages": torch.randint(5, 40, (9, 8), generator=generator),
-    }
-    expected_loss = in_batch_loss(
-        queries_model(full_rows(ids["queries"])), passages_model(full_rows(ids["passages"]))
-    )
-    expected_loss.backward()
-    expected = gradients(models)
-    models.zero_grad(set_to_none=True)
-
-    chunks = [
-        Chunk(group, rows, full_rows(ids[group][rows]), 0)
-        for group in ("queries", "passages")
-        for rows in torch.arange(len(ids[group])).split(rows_per_chunk)
-    ]
-    losses = batch_backward(
-        chunks,
-        lambda chunk: models[chunk.group](chunk.inputs),
-        in_batch_loss,
-        num_rows={"queries": 3, "passages": 9},
-        width=12,
-        keep_graphs=False,
-        memory=StepMemory(models["queries"], keeps_graphs=False),
-        processes=ALONE,
-        scale=1.0,
-    )
-    assert losses == pytest.approx({"batch": expected_loss.item()}, rel=1e-12)
-    assert_same(gradients(models), expected, relative=1e-10)
-
-
 def test_a_row_left_out_is_noticed() -> None:
     with pytest.raises(AssertionError, match="never or twice"):
         cocondenser_gradient(small_condenser(), span_chunks(3)[:-1], keep_graphs=False)
-
-
-def test_gradients_add_to_those_already_there() -> None:
-    model = small_condenser()
-    _, once = cocondenser_gradient(model, span_chunks(3), keep_graphs=True)
-    model.zero_grad = lambda **_: None  # type: ignore[method-assign, assignment]
-    _, twice = cocondenser_gradient(model, span_chunks(3), keep_graphs=True)
-    assert_same(twice, {name: 2 * value for name, value in once.items()}, relative=1e-12)
 
 
 def test_if_memory_is_full_in_the_backward_pass_all_chunks_are_computed_again(

@@ -20,16 +20,6 @@ def test_the_factor_is_that_of_hugging_faces_linear_schedule(num_steps: int, war
         schedule.step()
 
 
-def test_without_warm_up_the_first_step_has_the_full_rate_and_the_last_has_some() -> None:
-    assert [linear_factor(step, num_steps=4, num_warmup_steps=0) for step in range(5)] == [
-        1,
-        0.75,
-        0.5,
-        0.25,
-        0,
-    ]
-
-
 def test_warm_up_steps_are_rounded_up_from_the_ratio_as_it_was_written() -> None:
     assert num_warmup_steps(70, warmup_ratio=0.1) == 7  # 70 * 0.1 is 7.000000000000001
     assert num_warmup_steps(71, warmup_ratio=0.1) == 8
