@@ -31,13 +31,11 @@ Without it they meet as torchrun says, in a TCPStore: it listens to all machines
 class Processes:
     """This process among all processes of the run.
 
-    `rank` counts over all machines and decides which process computes what. `local_rank` counts on one
-    machine, and is the number of this process's GPU.
+    `rank` counts over all machines and decides which process computes what.
     """
 
     rank: int
     world_size: int
-    local_rank: int
     device: torch.device
 
     @property
@@ -119,14 +117,14 @@ def _buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn
 
 def alone(device: torch.device) -> Processes:
     """A run of one process."""
-    return Processes(rank=0, world_size=1, local_rank=0, device=device)
+    return Processes(rank=0, world_size=1, device=device)
 
 
 @contextmanager
 def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
     """The processes of this run, from torchrun's environment variables; without them, one process.
 
-    They communicate by gloo on CPUs and by nccl on GPUs; each process uses GPU `local_rank`. A process
+    They communicate by gloo on CPUs and by nccl on GPUs; each process uses the GPU LOCAL_RANK. A process
     fails if it waits longer than `timeout_s` for the others, so this must be more than the first process
     needs to write a checkpoint.
 
@@ -137,18 +135,17 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
         yield alone(torch.device(device_type))
         return
     rank, world_size, local_rank = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    device = torch.device(device_type)
     if device_type == "cuda":
         if local_rank >= torch.cuda.device_count():
             raise ValueError(
                 f"LOCAL_RANK {local_rank}: expected a GPU for each process of this machine, "
                 f"got {torch.cuda.device_count()}. Start fewer processes."
             )
-        torch.cuda.set_device(local_rank)
         device = torch.device("cuda", local_rank)
-    else:
-        device = torch.device(device_type)
+        torch.cuda.set_device(device)
     if world_size == 1:
-        yield Processes(rank, world_size, local_rank, device)
+        yield Processes(rank, world_size, device)
         return
     group_file = os.environ.get(GROUP_FILE_VARIABLE)
     dist.init_process_group(
@@ -158,5 +155,5 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
         rank=rank,
         world_size=world_size,
     )
-    yield Processes(rank, world_size, local_rank, device)
+    yield Processes(rank, world_size, device)
     dist.destroy_process_group()  # not in a finally: after an error, NCCL would wait for the others
