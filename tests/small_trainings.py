@@ -71,53 +71,29 @@ SHAPE = {
 }
 OPTIMISER = {"learning_rate": 2e-3, "weight_decay": 0.01, "warmup_ratio": 0.1, "max_grad_norm": 1.0}
 SAFETY = {"checkpoint_every_s": 3600, "checkpoints_kept": 2, "bad_loss_patience": 0}
-CONDENSER = {
-    "skip_from": 1,
-    "num_head_layers": 1,
-    "late_mlm_weight": 1.0,
-    "initial_share": 0.0,
-    "max_tokens": 30,
-    "short_probability": 0.1,
-    "mask_probability": 0.15,
-    "batch_size": 16,
-    "rows_per_chunk": 5,
-    "epochs": 1,
-    "updates": None,
-}
+LENGTH: dict[str, Any] = {"epochs": 1, "updates": None}
+PRETRAINING = {"initial_share": 0.0, "rows_per_chunk": 5, **LENGTH}
+MASKS = {"short_probability": 0.1, "mask_probability": 0.15}
+CONTRAST = {"scale": None, "batch_size": 8, "gradient_cache": "always", "memory_gb": 1.0}
+MLM = {**PRETRAINING, **MASKS, "max_tokens": 30, "batch_size": 16}
+CONDENSER = {**MLM, "skip_from": 1, "num_head_layers": 1, "late_mlm_weight": 1.0}
 COCONDENSER = {
+    **PRETRAINING,
+    **MASKS,
+    **CONTRAST,
     "late_mlm_weight": 1.0,
-    "initial_share": 0.0,
     "min_span_tokens": 4,
-    "scale": None,
     "span_tokens": [10, 20],
-    "short_probability": 0.1,
-    "mask_probability": 0.15,
     "mlm_weight": 1.0,
     "contrastive_weight": 1.0,
-    "batch_size": 8,
-    "rows_per_chunk": 5,
-    "gradient_cache": "always",
-    "memory_gb": 1.0,
     "new_head": {"skip_from": 1, "num_head_layers": 1},
-    "epochs": 1,
-    "updates": None,
 }
-MLM = {key: value for key, value in CONDENSER.items() if key in (
-    "initial_share", "max_tokens", "short_probability", "mask_probability", "batch_size", "rows_per_chunk",
-    "epochs", "updates",
-)}  # fmt: skip
 ICT = {
+    **PRETRAINING,
+    **CONTRAST,
     "max_sentence_tokens": 6,
     "max_tokens": 12,
     "remove_probability": 0.9,
-    "scale": None,
-    "initial_share": 0.0,
-    "batch_size": 8,
-    "rows_per_chunk": 5,
-    "gradient_cache": "always",
-    "memory_gb": 1.0,
-    "epochs": 1,
-    "updates": None,
 }
 OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER, "mlm": MLM, "ict": ICT}
 RETRIEVER = {
@@ -127,12 +103,11 @@ RETRIEVER = {
     "soup": 1,
     "rows_per_chunk": 5,
     "scale": None,
-    "epochs": 1,
-    "updates": None,
+    **LENGTH,
 }
 
 KINDS = [*OBJECTIVES, "retriever", "untied", "late", "distilled", "crossencoder", "terms", "similarity"]
-TERMS = {"max_tokens": PASSAGE_LENGTH, "rows_per_chunk": 3, "batch_size": 8, "epochs": 1, "updates": None}
+TERMS = {"max_tokens": PASSAGE_LENGTH, "rows_per_chunk": 3, "batch_size": 8, **LENGTH}
 SENTENCES = {
     "max_tokens": 32,
     "batch_size": 4,

@@ -16,12 +16,7 @@ from architectures import ARCHITECTURES, TEXTS, tokenizer_of
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder as TheirCrossEncoder
 from sentence_transformers import SentenceTransformer
-from small_trainings import (
-    Files,
-    losses,
-    prepare,
-    train,
-)
+from small_trainings import Files, losses, prepare, train
 
 from condenser.data.batches import pack_pairs, pair_windows
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard

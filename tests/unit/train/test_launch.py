@@ -56,43 +56,25 @@ program.run(main)
 # cannot mix their words.
 SIGHT = """
 import os
-sight = f'{os.getpid()} {os.environ.get("WORLD_SIZE")} {os.environ.get("CUDA_VISIBLE_DEVICES")}'
+sight = f'{os.getppid()} {os.environ.get("WORLD_SIZE")} {os.environ.get("CUDA_VISIBLE_DEVICES")}'
 os.write(1, f"{sight}\\n".encode())
 """
 
 
-@pytest.fixture
-def start(tmp_path: Path, root: Path) -> object:
-    """Starts the launcher on a program's text; kills at the end what is left."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(
-        text: str, *arguments: object, processes: int, device: str = "cpu", **environment: str
-    ) -> subprocess.Popen[str]:
-        program = tmp_path / "program.py"
-        program.write_text(text)
-        launcher = [sys.executable, str(root / "tests" / "launcher.py"), str(processes), device]
-        inherited = {
-            name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "RANK")
-        }
-        started.append(
-            subprocess.Popen(
-                [*launcher, str(program), *map(str, arguments)],
-                env={**inherited, "PYTHONPATH": str(root), **environment},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-Start = Callable[..., subprocess.Popen[str]]
+def sights(root: Path, folder: Path, *, processes: int, device: str, **environment: str) -> list[list[str]]:
+    """What each process of SIGHT sees that the launcher, a child of this process, starts."""
+    (folder / "program.py").write_text(SIGHT)
+    launcher = [sys.executable, str(root / "tests" / "launcher.py"), str(processes), device]
+    inherited = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    done = subprocess.run(
+        [*launcher, str(folder / "program.py")],
+        env={**inherited, "PYTHONPATH": str(root), **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return [line.split() for line in done.stdout.splitlines()]
 
 
 @pytest.fixture
@@ -139,11 +121,8 @@ def training_pids(folder: Path, count: int) -> list[int]:
     return [int((folder / f"{rank}.pid").read_text()) for rank in range(count)]
 
 
-def test_one_process_is_the_program_itself_and_not_a_child(start: Start) -> None:
-    process = start(SIGHT, processes=1)
-    out, _ = process.communicate(timeout=60)
-    assert out.split() == [str(process.pid), "None", "None"]
-    assert process.returncode == 0
+def test_one_process_is_the_program_itself_and_not_a_child(root: Path, tmp_path: Path) -> None:
+    assert sights(root, tmp_path, processes=1, device="cpu") == [[str(os.getpid()), "None", "None"]]
 
 
 @pytest.mark.ci
@@ -238,26 +217,12 @@ def test_an_error_in_one_process_is_reported_without_a_traceback(train: Train) -
     assert "Traceback" not in said
 
 
-@pytest.fixture
-def nvidia_smi(tmp_path: Path) -> dict[str, str]:
-    """An environment in which this machine claims to have two GPUs, the first of them in use."""
-    folder = tmp_path / "bin"
-    folder.mkdir()
-    listing = f"GPU-busy-{os.getpid()}, 900\nGPU-idle-{os.getpid()}, 3\n"
-    (folder / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{listing}'\n")
-    (folder / "nvidia-smi").chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}", "CONDENSER_GPU_LOCKS": str(tmp_path)}
-
-
 @pytest.mark.ci  # quicker: tests/unit/model/test_devices.py
-def test_processes_see_the_free_gpus_when_none_is_assigned(start: Start, nvidia_smi: dict[str, str]) -> None:
-    out, _ = start(SIGHT, processes=2, device="auto", **nvidia_smi).communicate(timeout=60)
-    gpus = {line.split()[2] for line in out.splitlines()}
-    assert gpus == {f"GPU-idle-{os.getpid()},GPU-busy-{os.getpid()}"}
-
-
-def test_gpus_that_a_scheduler_assigned_are_kept(start: Start, nvidia_smi: dict[str, str]) -> None:
-    process = start(SIGHT, processes=1, device="auto", CUDA_VISIBLE_DEVICES="5", **nvidia_smi)
-    out, err = process.communicate(timeout=60)
-    assert out.split()[2] == "5"
-    assert "1 process, GPU 5" in err
+def test_processes_see_the_free_gpus_when_none_is_assigned(root: Path, tmp_path: Path) -> None:
+    """Of two GPUs, the first of them in use."""
+    busy, idle = (f"GPU-{name}-{os.getpid()}" for name in ("busy", "idle"))
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{busy}, 900\\n{idle}, 3\\n'\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CONDENSER_GPU_LOCKS": str(tmp_path)}
+    seen = sights(root, tmp_path, processes=2, device="auto", **environment)
+    assert {(size, gpus) for _, size, gpus in seen} == {("2", f"{idle},{busy}")}
