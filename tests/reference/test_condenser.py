@@ -107,15 +107,6 @@ def test_head_loss_alone_has_the_gradient_of_the_slow_way_in_late_layers() -> No
             torch.testing.assert_close(parameter.grad, theirs, rtol=1e-10, atol=1e-11, msg=name)
 
 
-def test_rows_that_need_no_padding_are_those_of_single_rows() -> None:
-    model = small_condenser().eval()
-    ids = torch.randint(5, 40, (8, 16), generator=torch.Generator().manual_seed(1))
-    together = full_rows(ids)
-    assert together.layout.is_token is None
-    alone = torch.cat([model.represent(full_rows(row[None])) for row in ids])
-    torch.testing.assert_close(model.represent(together), alone)
-
-
 def test_a_batch_without_masked_words_has_a_loss_of_zero() -> None:
     model = small_condenser()
     none = torch.zeros(0, dtype=torch.int64)

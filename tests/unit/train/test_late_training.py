@@ -6,7 +6,6 @@ import string
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from runs import scores_by_query
@@ -28,22 +27,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 
-from condenser.blocks import Validation
-from condenser.data.records import ScoredDoc, read_examples, write_run
-from condenser.data.token_choice import ChosenTokens, counted_tokens
-from condenser.files import read_json
+from condenser.data.records import ScoredDoc, write_run
 from condenser.model.devices import set_up
-from condenser.model.rows import Rows
 from condenser.model.text_vector import folder_projection, read_text_vector
 from condenser.retrieve.late import LateModel, rank_by_maxsim
-from condenser.settings import partly
-from condenser.train.chunks import Chunk
-from condenser.train.distributed import alone
-from condenser.train.gradient_cache import batch_backward
-from condenser.train.late import token_vectors
-from condenser.train.memory import StepMemory
-from condenser.train.validation import VALIDATION_FILE
-from condenser.train.vectors import TextRows
 
 GROUP, BATCH_SIZE, DIM = RETRIEVER["passages_per_query"], RETRIEVER["batch_size"], 8
 EXACT: dict[str, Any] = {"match": "exact"}
@@ -141,73 +128,6 @@ def test_the_first_loss_is_that_of_transformers_states_without_padding(
     assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
 
 
-@pytest.mark.parametrize(("match", "keep_graphs"), [({}, False), (EXACT, True), (FIRST, False)], ids=str)
-def test_the_gradient_of_chunks_is_that_of_loops_over_all_texts_at_once(
-    files: Files, match: dict[str, Any], keep_graphs: bool
-) -> None:
-    """In float64; the texts have 2 to 11 tokens with the special ones, in two chunks of each group."""
-    keys = {**LATE, **match, "dim": DIM}
-    vectors = token_vectors(files.backbone, **keys, seed=1)
-    model = vectors.model.double()
-    generator = np.random.default_rng(3)
-    texts = {
-        group: [[2, *generator.integers(5, 12, size=size).tolist(), 3] for size in sizes]
-        for group, sizes in (("queries", [3, 1, 5]), ("passages", [9, 0, 4, 2, 7, 5]))
-    }
-    chunks, tokens = [], {}
-    for group, of_group in texts.items():
-        whole = np.array(list(map(len, of_group)))
-        ids = np.array([text + [0] * (whole.max() - len(text)) for text in of_group])
-        counted = vectors.counted(group, ids, whole, 1)
-        tokens[group] = ChosenTokens(counted.sum(axis=1), ids[counted])
-        places = np.cumsum(counted).reshape(counted.shape) - 1
-        for rows in np.split(np.arange(len(of_group))[::-1], [2]):
-            numbers = torch.from_numpy(counted_tokens(counted[rows], whole[rows]))
-            in_batch = torch.from_numpy(places[rows][counted[rows]])
-            chunks.append(
-                Chunk(group, in_batch, TextRows(Rows.of(ids[rows], whole[rows]), numbers), len(chunks))
-            )
-    batch_backward(
-        chunks,
-        lambda chunk: vectors.encode(chunk.group, chunk.inputs),
-        vectors.loss(tokens, 0.7),
-        num_rows={group: len(of_group.ids) for group, of_group in tokens.items()},
-        width=DIM,
-        memory=StepMemory(model, keeps_graphs=keep_graphs),
-        processes=alone(torch.device("cpu")),
-        scale=1.0,
-        keep_graphs=keep_graphs,
-    )
-    ours = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
-
-    def states(text: list[int]) -> Tensor:
-        rows = Rows.of(np.array([text]), np.array([len(text)]))
-        alone = model.token_states(rows, torch.arange(len(text)), is_projected=True, is_normalised=False)
-        return alone if match else normalize(alone, dim=1)
-
-    def score(query: list[int], passage: list[int]) -> Tensor:
-        products = states(query) @ states(passage).T
-        if match == FIRST:
-            return products[0, :3].max()
-        met = [
-            [value for value, other in zip(of_word, passage, strict=True) if not match or other == word]
-            for of_word, word in zip(products, query, strict=True)
-        ]
-        return torch.stack([torch.stack(of_word).max() for of_word in met if of_word]).sum()
-
-    scores = 0.7 * torch.stack(
-        [torch.stack([score(q, p) for p in texts["passages"]]) for q in texts["queries"]]
-    )
-    expected = -scores.log_softmax(dim=1)[range(3), range(0, 6, 2)].mean()
-    model.zero_grad()
-    expected.backward()
-    theirs = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
-    assert ours.keys() == theirs.keys() and "projection.linear.weight" in ours
-    for name, gradient in ours.items():
-        torch.testing.assert_close(gradient, theirs[name], rtol=1e-8, atol=1e-10, msg=name)
-    assert ours["projection.linear.weight"].abs().max() > 1e-3
-
-
 @pytest.mark.parametrize(
     ("dim", "match"),
     [
@@ -248,40 +168,3 @@ def test_hits_are_scored_by_the_trained_states_and_their_projection(
         expected = [plain.score(query.text, passages[doc_id]).item() for doc_id in found]
         assert list(found.values()) == pytest.approx(expected, rel=1e-3, abs=5e-3)  # of states in 16 bits
     assert [list(of) for of in ranked["trained"].values()] != [list(of) for of in ranked["start"].values()]
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [EXACT, *(pytest.param(changes, marks=pytest.mark.ci) for changes in ({"dim": DIM}, FIRST))],
-    ids=str,
-)
-def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
-    files: Files, tmp_path: Path, changed: dict[str, Any]
-) -> None:
-    """With the smallest rate both are the same, and their ranks are those of transformers."""
-    examples = list(read_examples(files.examples))[::2]
-    held_out = tmp_path / "held_out.txt"
-    held_out.write_text("".join(f"{example.query_id}\n" for example in examples))
-    validation = partly(
-        Validation, {"negatives": 1, "keep": "better", "initial_share": 0.5, "standard_errors": 1.0}
-    )
-    changes = {"held_out": held_out, "validation": validation, **changed}
-    counts = train("late", files, tmp_path / "out", learning_rate=1e-30, updates=1, **changes)
-    assert counts["examples_held_out"] == len(examples)
-    compared = read_json(tmp_path / "out" / VALIDATION_FILE)
-    assert compared["kept"] == "mean" and compared["start"] == compared["mean"] == compared["trained"]
-    texts, queries = (
-        {passage.doc_id: passage for passage in files.passages},
-        {query.query_id: query.text for query in files.queries},
-    )
-    pool = sorted(
-        {one for example in examples for one in (*example.positive_doc_ids, *example.negative_doc_ids[:1])}
-    )
-    match = {key: value for key, value in changed.items() if key != "dim"}
-    plain, ranks = Plain(tmp_path / "out", **match), []
-    for example in examples:
-        scores = {doc_id: plain.score(queries[example.query_id], texts[doc_id]).item() for doc_id in pool}
-        best = max(scores[doc_id] for doc_id in example.positive_doc_ids)
-        rank = 1 + sum(score > best for score in scores.values())
-        ranks.append(1 / rank if rank <= 10 else 0.0)
-    assert compared["start"] == pytest.approx(np.mean(ranks), abs=1e-6)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import logging
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_models import meant
 from small_trainings import OBJECTIVES, SHAPE, Files, losses, prepare, settings_of, train, training
 from token_shards import hand_made_shards
 
@@ -170,31 +168,14 @@ def test_further_pretraining_begins_with_the_head_of_the_first_rule(files: Files
         assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
 
 
-def test_short_documents_are_left_out_and_counted(files: Files) -> None:
-    shards = TokenShards(files.tokens)
-    lengths = np.diff(shards.row_starts) - shards.title_lengths
-    least = int(np.median(lengths)) // 2
-    made = objective(files, "cocondenser", min_span_tokens=least, span_tokens=[least, least])
-    assert made.counts["documents_left_out"] == int((lengths < 2 * least).sum()) > 0
-    assert made.counts["documents"] + made.counts["documents_left_out"] == 60
-
-
-def _two_groups(shards: TokenShards) -> dict[str, Stretches]:
-    """The first tokens of five rows, and the next ones of seven others, under other positions."""
-    rows = {"queries": np.arange(5), "passages": np.arange(20, 27)}
-    starts = {
-        "queries": shards.row_starts[rows["queries"]],
-        "passages": shards.row_starts[rows["passages"]] + 6,
-    }
-    lengths = {"queries": np.array([6, 3, 5, 2, 4]), "passages": np.arange(10, 3, -1)}
-    return {name: Stretches(starts[name], lengths[name], positions=7 + rows[name]) for name in rows}
-
-
 @pytest.mark.parametrize("world_size", [1, 2, 3])
 def test_chunks_of_several_groups_are_numbered_on_and_dealt_in_turn(files: Files, world_size: int) -> None:
     """The numbers decide on dropout, so no chunk of a step shares one with another."""
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    groups = _two_groups(shards)
+    groups = {
+        "queries": Stretches(shards.row_starts[:5], np.array([6, 3, 5, 2, 4]), positions=np.arange(5)),
+        "passages": Stretches(shards.row_starts[20:27], np.arange(10, 3, -1), positions=np.arange(20, 27)),
+    }
     # three chunks of queries, four of passages, the longest rows first
     expected = [
         *(("queries", rows) for rows in ([0, 2], [4, 1], [3])),
@@ -204,46 +185,24 @@ def test_chunks_of_several_groups_are_numbered_on_and_dealt_in_turn(files: Files
     num_masked = sum(len(chunk.inputs.labels) for chunk in masked(shards, groups, tokenizer).chunks)
     assert num_masked > 0
     for rank in range(world_size):
-        texts = masked(shards, groups, tokenizer, processes=Processes(rank, world_size, rank, CPU))
+        texts = masked(shards, groups, tokenizer, processes=Processes(rank, world_size, CPU))
         assert texts.num_masked == num_masked
         assert texts.num_rows == {"queries": 5, "passages": 7}
         assert [(chunk.group, chunk.rows.tolist()) for chunk in texts.chunks] == expected[rank::world_size]
         assert [chunk.seed for chunk in texts.chunks] == seeds[rank::world_size]
 
 
-def test_a_mask_depends_on_seed_epoch_and_position_and_not_on_group_or_chunk(files: Files) -> None:
+def test_a_mask_depends_on_seed_and_epoch_and_not_on_step_or_group(files: Files) -> None:
+    """Nor on the chunk: tests/reference/test_training_steps.py masks whole batches."""
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    groups = _two_groups(shards)
-    alike = {"mask_probability": 0.4}
+    texts = Stretches(shards.row_starts[:7], np.full(7, 10), positions=np.arange(7))
 
-    def rows(texts: MaskedTexts, group: str) -> dict[int, list[int]]:
-        return {
-            row: ids.tolist()
-            for chunk in texts.chunks
-            if chunk.group == group
-            for row, ids in zip(
-                chunk.rows.tolist(),
-                meant(chunk.inputs.rows.ids, chunk.inputs.rows.layout).split(
-                    chunk.inputs.rows.lengths.tolist()
-                ),
-                strict=True,
-            )
-        }
+    def ids(group: str = "spans", **changes: int) -> list[int]:
+        (chunk,) = masked(shards, {group: texts}, tokenizer, rows_per_chunk=7, **changes).chunks
+        return chunk.inputs.rows.ids.tolist()
 
-    whole = masked(shards, groups, tokenizer, **alike)
-    alone_in_large_chunks = masked(
-        shards, {"other": groups["passages"]}, tokenizer, rows_per_chunk=7, step=9, **alike
-    )
-    groups["other"] = groups["passages"]
-    assert rows(alone_in_large_chunks, "other") == rows(whole, "passages")
-    for other in ({"seed": 2}, {"epoch": 1}):
-        assert rows(masked(shards, groups, tokenizer, **alike, **other), "passages") != rows(
-            whole, "passages"
-        )
-    elsewhere = replace(groups["passages"], positions=1 + groups["passages"].positions)
-    assert rows(masked(shards, {"passages": elsewhere}, tokenizer, **alike), "passages") != rows(
-        whole, "passages"
-    )
+    assert ids() == ids("blocks", step=9)
+    assert ids() != ids(seed=2) and ids() != ids(epoch=1)
 
 
 def test_a_long_text_has_more_masks_than_the_twenty_of_bert(files: Files, tmp_path: Path) -> None:
@@ -267,11 +226,7 @@ def _collection_of(texts: list[str], folder: Path, files: Files) -> dict[str, An
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [
-        (
-            "condenser",
-            "",
-            r"got none in 1 rows \(rows_without_text 1, blocks 0, .*\)\. Name longer",
-        ),
+        ("condenser", "", r"got none in 1 rows \(rows_without_text 1, blocks 0, .*\)\. Name longer"),
         ("cocondenser", "salt", r"Lower min_span_tokens, name longer texts by the key documents of the data"),
         ("cocondenser", "salt " * 9, "expected at least 2 documents of 8 tokens or more, got 1 among 1"),
     ],

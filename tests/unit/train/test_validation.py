@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, plain_vectors, prepare, text_of, train
+from small_trainings import Files, prepare, sharpen, train
+from test_late_training import DIM, EXACT, FIRST, Plain
 
 from condenser.blocks import Validation
 from condenser.data.records import read_examples
@@ -92,39 +93,49 @@ def test_what_is_not_better_than_the_start_is_replaced(
     assert (compared.won, compared.lost) == (sum(x > 0.5 for x in trained), sum(x < 0.5 for x in trained))
 
 
-def _validated(files: Files, output: Path, ids: list[str], **changes: Any) -> dict[str, Any]:
+def _validated(
+    files: Files, output: Path, ids: list[str], *, kind: str = "retriever", **changes: Any
+) -> dict[str, Any]:
     (files.root / "held_out.txt").write_text("".join(f"{query_id}\n" for query_id in ids))
     block = {"negatives": 2, "keep": "better", "initial_share": 0.5, "standard_errors": 2.0}
     changes["validation"] = partly(Validation, block | changes.pop("v", {}))
-    return train("retriever", files, output, held_out=files.root / "held_out.txt", **changes)
+    return train(kind, files, output, held_out=files.root / "held_out.txt", **changes)
 
 
-def test_no_held_out_query_is_trained_on_and_the_start_has_the_ranks_that_transformers_gives(
-    files: Files, tmp_path: Path
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        *(("retriever", {}), ("late", EXACT)),
+        *(pytest.param("late", changes, marks=pytest.mark.ci) for changes in ({"dim": DIM}, FIRST)),
+    ],
+    ids=str,
+)
+def test_no_held_out_query_is_trained_on_and_all_are_ranked_as_by_transformers(
+    tmp_path: Path, kind: str, changes: dict[str, Any]
 ) -> None:
+    """Without dropout: with the smallest rate what is trained has the ranks of its start."""
+    files = prepare(tmp_path, dropout=0.1)
+    sharpen(files.backbone)
     examples = list(read_examples(files.examples))
-    held_out = examples[::3]
-    counts = _validated(files, tmp_path / "model", [example.query_id for example in held_out])
-    assert counts["examples_held_out"] == len(held_out)
-    assert counts["examples"] == len(examples) - len(held_out)
-
-    vector = plain_vectors(files.backbone)
+    held_out = examples[::2]
+    ids = [example.query_id for example in held_out]
+    counts = _validated(files, tmp_path / "out", ids, kind=kind, learning_rate=1e-30, updates=1, **changes)
+    assert counts["examples_held_out"] == len(held_out) == len(examples) - counts["examples"]
     texts = {passage.doc_id: passage for passage in files.passages}
     queries = {query.query_id: query.text for query in files.queries}
-    rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
-    pool = sorted(
-        {one for example in held_out for one in (*example.positive_doc_ids, *example.negative_doc_ids[:2])},
-        key=rows.__getitem__,
-    )
-
-    of_pool = torch.stack([vector(text_of(texts[one]), PASSAGE_LENGTH) for one in pool])
-    ranks = reciprocal_ranks(
-        [of_pool @ vector(queries[example.query_id], QUERY_LENGTH) for example in held_out],
-        [np.array([pool.index(one) for one in example.positive_doc_ids]) for example in held_out],
-    )
-    compared = read_json(tmp_path / "model" / VALIDATION_FILE)
+    pool = {one for each in held_out for one in (*each.positive_doc_ids, *each.negative_doc_ids[:2])}
+    match = {key: value for key, value in changes.items() if key != "dim"}
+    of_retriever = {"match": "first", "first_states": 1}  # the products of [CLS]
+    plain, ranks = Plain(tmp_path / "out", **(match if kind == "late" else of_retriever)), []
+    for example in held_out:
+        scores = {doc_id: plain.score(queries[example.query_id], texts[doc_id]).item() for doc_id in pool}
+        best = max(scores[doc_id] for doc_id in example.positive_doc_ids)
+        rank = 1 + sum(score > best for score in scores.values())
+        ranks.append(1 / rank if rank <= 10 else 0.0)
+    compared = read_json(tmp_path / "out" / VALIDATION_FILE)
     assert (compared["queries"], compared["passages"]) == (len(held_out), len(pool))
-    assert compared["start"] == pytest.approx(ranks.mean(), abs=1e-9)
+    assert compared["kept"] == "mean" and compared["start"] == compared["mean"] == compared["trained"]
+    assert compared["start"] == pytest.approx(np.mean(ranks), abs=1e-6)
 
 
 def test_a_comparison_with_the_start_changes_nothing_of_what_is_trained(files: Files, tmp_path: Path) -> None:
