@@ -102,6 +102,11 @@ def test_the_share_itself_is_enough_to_be_left_whole(num_short: int, expected: i
     assert counts.covering(0.95, multiple=8, num_positions=512) == expected
 
 
+def test_counts_of_several_shards_are_sums() -> None:
+    parts = [TokenCounts(9, 2, Counter({5: 1, 7: 2})), TokenCounts(4, 1, Counter({7: 3}))]
+    assert total(parts) == TokenCounts(13, 3, Counter({5: 1, 7: 5}))
+
+
 def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
     return TextLengths(
         512,
