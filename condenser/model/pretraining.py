@@ -186,7 +186,8 @@ class Condenser(nn.Module):
             if missing_head != "random":
                 raise ValueError(
                     f"{path}: no such file. Pre-training continues with the head that the backbone was "
-                    "trained with. Begin with a model of objective condenser, or ask for a random head."
+                    "trained with: start from a model of objective condenser, or ask for a random head by "
+                    "new_head."
                 )
             log.info("%s has no Condenser head: a new one is drawn from seed %d", folder, seed)
             return model
