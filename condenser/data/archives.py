@@ -83,39 +83,6 @@ def count_unpacked_lines(path: str | Path) -> int:
         return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK_BYTES), b""))
 
 
-def tar_members(path: str | Path, names: Collection[str]) -> Iterator[tuple[str, IO[bytes]]]:
-    """The wanted members of a tar.gz, as (name, stream), in one pass and in the archive's order.
-
-    A member is wanted if the last part of its path is one of `names`. Read a stream before asking for
-    the next one.
-
-    Raises:
-        ValueError: the archive is damaged or shortened, or a wanted member is missing, occurs twice or
-            is not a regular file.
-    """
-    missing = set(names)
-    with open_gzip(path) as unpacked, _damage_named(path):
-        with tarfile.open(fileobj=unpacked, mode="r|") as archive:
-            for member in archive:
-                name = PurePosixPath(member.name).name
-                if name not in names:
-                    continue
-                if name not in missing:
-                    raise ValueError(f"{path}: expected one member {name}, got a second, {member.name!r}.")
-                if not member.isfile():
-                    raise ValueError(
-                        f"{path}: expected {member.name!r} to be a regular file, got a link or folder."
-                    )
-                missing.remove(name)
-                yield name, io.BufferedReader(_Stream(archive.extractfile(member), path), _CHUNK_BYTES)
-        while unpacked.read(_CHUNK_BYTES):  # up to the checksum
-            pass
-    if missing:
-        raise ValueError(
-            f"{path}: expected the members {', '.join(sorted(missing))}, got none. Is it the right file?"
-        )
-
-
 @contextmanager
 def open_zip_member(path: str | Path, name: str) -> Iterator[IO[bytes]]:
     """The unpacked bytes of one member of a zip archive, whose path there ends with `name`, as a stream.
@@ -136,11 +103,26 @@ def open_zip_member(path: str | Path, name: str) -> Iterator[IO[bytes]]:
 def extract_tar_members(path: str | Path, names: Collection[str], folder: Path) -> dict[str, Path]:
     """Copy the wanted members of a tar.gz to `folder`, each as its entry of `names`; gives their paths.
 
-    The paths inside the archive decide nothing, so that no file is written outside `folder`.
+    A member is wanted if it is the first file whose path ends with one of `names`. The paths inside the
+    archive decide nothing else, so that no file is written outside `folder`.
+
+    Raises:
+        ValueError: the archive is damaged or shortened, or a wanted member is missing.
     """
-    extracted = {}
-    for name, stream in tar_members(path, names):
-        extracted[name] = folder / name
-        with atomic_write(extracted[name]) as file:
-            shutil.copyfileobj(stream, file, _CHUNK_BYTES)
+    extracted: dict[str, Path] = {}
+    with open_gzip(path) as unpacked, _damage_named(path):
+        with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+            for member in archive:
+                name = PurePosixPath(member.name).name
+                content = archive.extractfile(member) if name in names and member.isfile() else None
+                if content is not None and name not in extracted:
+                    extracted[name] = folder / name
+                    with atomic_write(extracted[name], is_synced=False) as file:
+                        shutil.copyfileobj(content, file, _CHUNK_BYTES)
+        while unpacked.read(_CHUNK_BYTES):  # up to the checksum
+            pass
+    if missing := set(names) - extracted.keys():
+        raise ValueError(
+            f"{path}: expected the members {', '.join(sorted(missing))}, got none. Is it the right file?"
+        )
     return extracted

@@ -8,19 +8,16 @@ of queries without judgements. Source of the counts: microsoft.github.io/msmarco
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import field_validator, model_validator
 
-from condenser.data.archives import extract_tar_members, tar_members
+from condenser.data.archives import extract_tar_members
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
-    MAX_LINE_BYTES,
     BadRow,
     Row,
     preview,
@@ -56,9 +53,6 @@ OFFICIAL_ROWS = {
     DL19_QUERIES: 200,
     DL19_QRELS: 9_260,
 }
-
-_CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than "7"
-
 
 Split = Literal["train", "dev", "dl19"]
 
@@ -131,21 +125,23 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[s
     splits = settings.splits
     with CanonicalFiles(folder, bad_rows=settings.bad_rows) as files:
         counts: dict[str, Any] = {}
-        if settings.titles == "rocketqa":
-            member, collection = "para.txt", _titled_rows(raw[TITLED], files, counts)
-        else:
-            member, collection = "collection.tsv", _plain_rows(raw[ARCHIVE], files)
-        files.write_collection(collection, num_rows=settings.OFFICIAL_ROWS[member])
         names = [name for split in splits for name in SPLITS[split]]
-        in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
-        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)
-        paths |= {name: raw[name] for name in names if name not in paths}
+        is_titled = settings.titles == "rocketqa"
+        corpus = "para.txt" if is_titled else "collection.tsv"
+        in_archive = {corpus, *names} - {"para.txt", DL19_QUERIES, DL19_QRELS}
+        paths = {**raw, **extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)}
+        if is_titled:
+            paths |= extract_tar_members(raw[TITLED], [corpus, "para.title.txt"], files.scratch)
+        passages = files.rows(paths[corpus], _row)
+        if is_titled:
+            passages = _titled(passages, paths["para.title.txt"], files, counts)
+        files.write_collection(passages, num_rows=settings.OFFICIAL_ROWS[corpus])
         files.write_splits(
             {split: files.rows(paths[SPLITS[split][1]], trec_qrel) for split in splits},
             [((split,), files.rows(paths[SPLITS[split][0]], tsv_query)) for split in splits],
         )
         counts |= files.counts
-        check_official_rows(counts["files"], [member, *names], settings.OFFICIAL_ROWS)
+        check_official_rows(counts["files"], [corpus, *names], settings.OFFICIAL_ROWS)
     return counts
 
 
@@ -185,106 +181,31 @@ def collect_unjudged(
     return counts
 
 
-def _plain_rows(archive: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
-    """The passages of collection.tsv, without titles."""
-    for name, stream in tar_members(archive, ["collection.tsv"]):
-        yield from files.stream_rows(f"{archive}/{name}", stream, _untitled)
-
-
-def _untitled(line: bytes) -> Passage:
+def _row(line: bytes) -> Passage:
     doc_id, text = tab_columns(line, names=("id", "text"))
     return Passage(doc_id, "", text)
 
 
-def _titled_rows(archive: Path, files: CanonicalFiles, counts: dict[str, Any]) -> Iterator[Row[Passage]]:
-    """The passages of para.txt, each with its title from para.title.txt."""
-    name = "para.title.txt"
-    path = extract_tar_members(archive, [name], files.scratch)[name]
-    with _Titles(path, files) as titles:
-        for member, stream in tar_members(archive, ["para.txt"]):
-            for row in files.stream_rows(f"{archive}/{member}", stream, _untitled):
-                if isinstance(row.record, Passage):
-                    passage = row.record
-                    titled = Passage(passage.doc_id, titles.of(passage.doc_id), passage.text)
-                    row = Row(row.file, row.line, titled)
-                yield row
-        titles.reject_unused()
-        counts["passages_without_title"] = titles.num_missing
+def _titled(
+    rows: Iterator[Row[Passage]], file: Path, files: CanonicalFiles, counts: dict[str, Any]
+) -> Iterator[Row[Passage]]:
+    """The passages, each with its title from a file `id<tab>title`; all titles are held, some 2 GB."""
+    titles: dict[str, str] = {}
 
+    def check(title: Passage) -> None:
+        if title.doc_id in titles:
+            raise BadRow("one title a passage", f"a second for {title.doc_id}", "Fetch the archive again.")
 
-class _Titles:
-    """The titles of para.title.txt by id: eight bytes an id in memory, the texts stay in the file."""
-
-    def __init__(self, path: Path, files: CanonicalFiles) -> None:
-        self._path, self._files = path, files
-        self._begins = np.full(1 << 20, -1, dtype=np.int64)  # where the line of each id begins
-        self.num_missing = 0
-
-    def __enter__(self) -> _Titles:
-        for number, begin, line in self._lines():
-            self._files.tally(self._path)["rows"] += 1
-            try:
-                self._note(line, begin)
-            except BadRow as unfit:
-                self._files.reject("titles", str(self._path), number, unfit)
-        self._used = np.zeros(len(self._begins), dtype=bool)
-        self._file = self._path.open("rb")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
-        """Number, place and content of each line."""
-        begin, number = 0, 0
-        with self._path.open("rb") as stream:
-            while line := stream.readline(MAX_LINE_BYTES):
-                number += 1
-                yield number, begin, line
-                begin += len(line)
-
-    def _note(self, line: bytes, begin: int) -> None:
-        number, _ = _title(line)
-        if number >= len(self._begins):
-            more = max(number + 1 - len(self._begins), len(self._begins))
-            self._begins = np.concatenate([self._begins, np.full(more, -1, dtype=np.int64)])
-        if self._begins[number] >= 0:
-            raise BadRow("one title a passage", f"a second for {number}", "Fetch the archive again.")
-        self._begins[number] = begin
-
-    def of(self, doc_id: str) -> str:
-        """The title of a passage; empty, and counted, where there is none."""
-        number = int(doc_id) if _is_number(doc_id) else -1
-        title = ""
-        if 0 <= number < len(self._begins) and self._begins[number] >= 0:
-            self._used[number] = True
-            self._file.seek(self._begins[number])
-            _, title = _title(self._file.readline(MAX_LINE_BYTES))
-        self.num_missing += not title
-        return title
-
-    def reject_unused(self) -> None:
-        """Count the titles that passages took, and reject those that none did."""
-        tally = self._files.tally(self._path)
-        tally["kept"] = int(self._used.sum())
-        if tally["kept"] + tally["rejected"] == tally["rows"]:
-            return
-        for number, begin, line in self._lines():
-            try:
-                doc_id, _ = _title(line)
-            except BadRow:
-                continue  # rejected before
-            if self._begins[doc_id] == begin and not self._used[doc_id]:
-                unfit = BadRow("the id of a passage of para.txt", str(doc_id), "Fetch the archive again.")
-                self._files.reject("titles", str(self._path), number, unfit)
-
-
-def _title(line: bytes) -> tuple[int, str]:
-    doc_id, title = tab_columns(line.rstrip(b"\r\n"), names=("id", "title"))
-    if not _is_number(doc_id):
-        raise BadRow("a passage number", preview(doc_id), "Fetch the archive again.")
-    return int(doc_id), title.strip()
-
-
-def _is_number(doc_id: str) -> bool:
-    return _CANONICAL_NUMBER.fullmatch(doc_id) is not None
+    for _, _, title in files.good_rows("titles", files.rows(file, _row), check):
+        titles[title.doc_id] = title.text.strip()
+    counts["passages_without_title"] = 0
+    for row in rows:
+        if isinstance(row.record, Passage):
+            doc_id, text = row.record.doc_id, row.record.text
+            files.tally(file)["kept"] += doc_id in titles
+            counts["passages_without_title"] += not titles.get(doc_id)
+            row = Row(row.file, row.line, Passage(doc_id, titles.pop(doc_id, ""), text))
+        yield row
+    for doc_id in titles:
+        unfit = BadRow("the id of a passage of para.txt", preview(doc_id), "Fetch the archive again.")
+        files.reject("titles", str(file), f"id {doc_id}", unfit)

@@ -127,20 +127,20 @@ def test_titles_in_any_order_are_joined_by_id_and_one_with_leading_zeros_is_anot
 
 
 @pytest.mark.parametrize(
-    ("titles", "expected"),
+    ("titles", "place", "expected"),
     [
-        ("0\ta\n7000000\tb\n", "the id of a passage of para.txt, got 7000000"),
-        ("0\ta\n0\tb\n", "one title a passage, got a second for 0"),
-        ("0\ta\n007\tb\n", "a passage number, got '007'"),
-        ("0\ta\n1 b\n", "2 tab-separated columns"),
+        ("0\ta\n7000000\tb\n", "id 7000000", "the id of a passage of para.txt, got '7000000'"),
+        ("0\ta\n007\tb\n", "id 007", "the id of a passage of para.txt, got '007'"),
+        ("0\ta\n0\tb\n", 2, "one title a passage, got a second for 0"),
+        ("0\ta\n1 b\n", 2, "2 tab-separated columns"),
     ],
 )
-def test_a_title_that_fits_no_passage_is_an_error_and_can_be_skipped(tmp_path, raw, titles, expected):
+def test_a_title_that_fits_no_passage_is_an_error_and_can_be_skipped(tmp_path, raw, titles, place, expected):
     write_tar(raw["marco.tar.gz"], TITLED | {"marco/para.title.txt": titles})
-    message = f"para.title.txt:2: expected {expected}"
+    message = f"para.title.txt:{place}: expected {expected}"
     counts, listed = refuse_and_skip(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"}, message)
     assert counts["files"]["para.title.txt"] == {"rows": 2, "kept": 1, "rejected": 1}
-    assert listed == [("para.title.txt", 2)]
+    assert listed == [("para.title.txt", place)]
 
 
 def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path, raw):
