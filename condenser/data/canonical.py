@@ -16,7 +16,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -43,9 +42,9 @@ from condenser.data.records import (
     Qrel,
     Query,
     comparable,
+    mark_texts_of_collection,
     qrel_line,
     read_items,
-    texts_in_collection,
     write_items,
     write_passages,
     write_qrels,
@@ -60,22 +59,6 @@ Record = TypeVar("Record", Passage, Query, Qrel, Item, tuple[Query, list[str]])
 log = logging.getLogger("condenser")
 
 COUNTING_S = 10.0  # how long bad rows below the first are counted
-
-
-class TextDigests:
-    """Counts texts that occur again, with eight bytes of memory for each text."""
-
-    def __init__(self) -> None:
-        self._digests = array("Q")
-
-    def add(self, title: str, text: str) -> None:
-        """Add a passage. Two different ones count as equal with a chance of 2^-64."""
-        digest = hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=8).digest()  # neither contains NUL
-        self._digests.frombytes(digest)
-
-    def num_repeated(self) -> int:
-        """The number of passages whose title and text an earlier one has."""
-        return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
 
 
 def count_judged(counts: Mapping[str, Any]) -> Mapping[str, int]:
@@ -106,22 +89,19 @@ def _more_bad_rows(below: Iterable[BadRow | None]) -> str:
     They are counted for `COUNTING_S` seconds at most. If the rest of the file
     cannot be read, the first bad row is reported all the same.
     """
-    ends, kinds = time.monotonic() + COUNTING_S, Counter[str]()
-    is_whole = False
+    ends, number, is_whole = time.monotonic() + COUNTING_S, 0, False
     with contextlib.suppress(ValueError, OSError):
         for unfit in below:
-            if unfit is not None:
-                kinds[unfit.kind] += 1
+            number += unfit is not None
             if time.monotonic() > ends:
                 break
         else:
             is_whole = True
-    if not kinds:
+    if not number:
         return "bad_rows: skip leaves it out."
-    number, of = kinds.total(), len(kinds)
     return (
-        f"And {'' if is_whole else 'at least '}{number:,} more bad row{'s' if number > 1 else ''} of {of} "
-        f"kind{'s' if of > 1 else ''} in this file; bad_rows: skip leaves them out."
+        f"And {'' if is_whole else 'at least '}{number:,} more bad row{'s' * (number > 1)} in this file; "
+        "bad_rows: skip leaves them out."
     )
 
 
@@ -254,43 +234,26 @@ class CanonicalFiles:
     ) -> Iterator[Row[Parsed]]:
         """The rows of a file, plain or gzip, parsed by `parse`; below the first line, if it is a `header`.
 
-        See `stream_rows`.
-        """
-        with open_unpacked(path) as stream:
-            yield from self.stream_rows(
-                str(path), stream, parse, header=header, without_header=without_header
-            )
-
-    def stream_rows(
-        self,
-        file: str,
-        stream: IO[bytes],
-        parse: Callable[[bytes], Parsed],
-        *,
-        header: Sequence[str] = (),
-        without_header: Callable[[bytes], Parsed] | None = None,
-    ) -> Iterator[Row[Parsed]]:
-        """The rows of an open stream; messages and counts name it `file`.
-
         A file without the `header` is parsed by `without_header`, if its first line is a row of that form.
 
         Raises:
             ValueError: the first line is not the `header`, tab-separated.
         """
-        lines = self.lines(file, stream)
-        if header:  # without one the first row would be lost in silence
-            number, first = next(lines, (1, b""))
-            if isinstance(first, BadRow):
-                raise first.at(file, number)
-            if without_header is not None and _parses(first, without_header):
-                lines, parse = chain([(number, first)], lines), without_header
-            elif first != "\t".join(header).encode():
-                raise BadRow(
-                    f"the header {' '.join(header)}, tab-separated",
-                    preview(first.decode(errors="replace")),
-                    "Is it the right file? Then add the header as its first line.",
-                ).at(file, number)
-        return parse_rows(file, lines, parse)
+        with open_unpacked(path) as stream:
+            lines = self.lines(path, stream)
+            if header:  # without one the first row would be lost in silence
+                number, first = next(lines, (1, b""))
+                if isinstance(first, BadRow):
+                    raise first.at(str(path), number)
+                if without_header is not None and _parses(first, without_header):
+                    lines, parse = chain([(number, first)], lines), without_header
+                elif first != "\t".join(header).encode():
+                    raise BadRow(
+                        f"the header {' '.join(header)}, tab-separated",
+                        preview(first.decode(errors="replace")),
+                        "Is it the right file? Then add the header as its first line.",
+                    ).at(str(path), number)
+            yield from parse_rows(str(path), lines, parse)
 
     def lines(self, file: str | Path, stream: IO[bytes]) -> Iterator[tuple[int, bytes | BadRow]]:
         """The lines of an open stream with their numbers, counted as those of `file`."""
@@ -355,7 +318,7 @@ class CanonicalFiles:
             check_passage(passage)
             _add_unique("passage", passage.doc_id, self._doc_ids)
 
-        digests, languages = TextDigests(), LanguageTally()
+        digests, languages = array("Q"), LanguageTally()  # of each text eight bytes
         with atomic_write(self._ready / "doc_ids.txt") as ids:
 
             def kept() -> Iterator[Passage]:
@@ -364,14 +327,16 @@ class CanonicalFiles:
                     if row < 1000 or row % 64 == 0:
                         languages.add(passage.text)
                     ids.write(passage.doc_id.encode() + b"\n")
-                    digests.add(passage.title, passage.text)
+                    content = f"{passage.title}\0{passage.text}".encode()  # neither contains NUL
+                    digests.frombytes(hashlib.blake2b(content, digest_size=8).digest())
                     yield passage
 
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
         self._totals["languages"] = languages.as_json()
         if not self._totals["passages"]:
             raise self._nothing_left("passages, got none that can be used. Is it the right file?")
-        if repeated := digests.num_repeated():
+        # two different texts count as equal with a chance of 2^-64
+        if repeated := len(digests) - len(np.unique(np.frombuffer(digests, dtype=np.uint64))):
             self._totals["repeated_texts"] = repeated
             log.warning(
                 "collection: passages with the title and text of an earlier one: %s of %s. They are kept: no "
@@ -409,10 +374,7 @@ class CanonicalFiles:
                 self._sort_queries(rows, of_splits, answered, written)
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(split, rows_of_split, written[split]))
-            judged_relevant = {
-                qrel.query_id for qrel in kept if qrel.grade > 0 and qrel.query_id == qrel.doc_id
-            }
-            self._mark_texts_of_collection(split, written[split], without=judged_relevant)
+            self._mark_texts_of_collection(split, written[split], kept)
             if split in answered and not written[split]:
                 raise self._nothing_left(
                     f"queries with answers in the split {split!r}, got none. Is it the right file?"
@@ -587,24 +549,17 @@ class CanonicalFiles:
             for split in of_splits:
                 written[split][query.query_id] = query
 
-    def _mark_texts_of_collection(
-        self, name: str, queries: dict[str, Query], *, without: Collection[str] = ()
-    ) -> None:
+    def _mark_texts_of_collection(self, split: str, queries: dict[str, Query], qrels: list[Qrel]) -> None:
         """Mark the queries that are texts of the collection themselves, and count them.
 
-        `without` are queries whose own text is judged relevant: it remains in their runs.
+        Not those whose own text is judged relevant: it remains in their runs.
         """
-        texts = {
-            query_id: query.text
-            for query_id, query in queries.items()
-            if query_id in self._doc_ids and query_id not in without
-        }
-        if not texts:
+        if self._doc_ids.isdisjoint(queries):
             return
+        relevant = {qrel.query_id for qrel in qrels if qrel.grade > 0 and qrel.query_id == qrel.doc_id}
         files = (self._ready / name for name in ("collection.jsonl", "doc_ids.txt"))
-        if own_texts := texts_in_collection(texts, *files):
-            self._totals.setdefault("queries_in_collection", {})[name] = len(own_texts)
-            queries.update({one: replace(queries[one], in_collection=True) for one in own_texts})
+        if num_marked := mark_texts_of_collection(queries, *files, without=relevant):
+            self._totals.setdefault("queries_in_collection", {})[split] = num_marked
 
     def _known_queries(
         self, split: str, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]

@@ -33,7 +33,6 @@ _JSON_CHUNK = 1 << 20  # characters
 _ARRAY_BEGIN = re.compile(r"[ \t\r\n]*(?P<mark>\[[ \t\r\n]*(?P<end>\])?)?")
 _ARRAY_NEXT = re.compile(r"[ \t\r\n]*(?P<mark>,[ \t\r\n]*|(?P<end>\]))?")
 _ARRAY_ADVICE = "Is it the whole file, and one JSON array?"
-_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?[0-9]+")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
@@ -52,11 +51,6 @@ class BadRow(Exception):
     def got_in(self, file: str) -> str:
         """What came; not of a link out of its folder: a folder of others may lead to a private file."""
         return "other content, which is not shown of a link" if _leads_out(file) else self.got
-
-    @property
-    def kind(self) -> str:
-        """What is wrong, without the values of this row."""
-        return _VALUES.sub("", self.expected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ U+2028.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby, islice, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -176,25 +176,31 @@ def comparable(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def texts_in_collection(
-    queries: Mapping[str, str], collection: Path, doc_ids: Path, *, is_split: bool = False
-) -> set[str]:
-    """The ids of the queries that a collection has as texts with the same id.
+def mark_texts_of_collection(
+    queries: dict[str, Query],
+    collection: Path,
+    doc_ids: Path,
+    *,
+    is_split: bool = False,
+    without: Collection[str] = (),
+) -> int:
+    """Mark the queries, given by id, that a collection has as texts with the same id; gives their number.
 
     The text is that of the passage, alone or behind its title. Of a collection that is split, documents of
-    one passage are recognised.
+    one passage are recognised. `without` are queries that stay as they are.
     """
-    own_texts = set[str]()
+    num_marked = 0
     with doc_ids.open("rb") as ids, collection.open("rb") as passages:
         for line_of_id, line in zip(ids, passages, strict=True):
             doc_id = line_of_id.decode().removesuffix("\n")
             doc_id = doc_id.removesuffix("#1") if is_split else doc_id
-            if doc_id in queries:
+            if doc_id in queries and doc_id not in without:
                 passage = Passage(**json.loads(line))
                 forms = passage.text, f"{passage.title} {passage.text}"
-                if comparable(queries[doc_id]) in map(comparable, forms):
-                    own_texts.add(doc_id)
-    return own_texts
+                if comparable(queries[doc_id].text) in map(comparable, forms):
+                    queries[doc_id] = replace(queries[doc_id], in_collection=True)
+                    num_marked += 1
+    return num_marked
 
 
 def write_items(path: str | Path, items: Iterable[Item]) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import json_query, tsv_query
-from condenser.data.records import comparable, read_queries, texts_in_collection, write_queries
+from condenser.data.records import comparable, mark_texts_of_collection, read_queries, write_queries
 from condenser.files import write_json
 
 
@@ -31,10 +30,8 @@ def collect_unjudged(
         counts = {key: files.counts[key] for key in ("files", "rejected", "queries")}
     written = folder / f"queries.{name}.jsonl"
     queries = {query.query_id: query for query in read_queries(written)}
-    texts = {query_id: query.text for query_id, query in queries.items()}
-    if own_texts := texts_in_collection(texts, collection, doc_ids, is_split=is_split):
-        counts["queries_in_collection"] = {name: len(own_texts)}
-        queries.update({one: replace(queries[one], in_collection=True) for one in own_texts})
+    if num_marked := mark_texts_of_collection(queries, collection, doc_ids, is_split=is_split):
+        counts["queries_in_collection"] = {name: num_marked}
         write_queries(written, queries.values())
     write_json(folder / "counts.json", counts)
     return counts
