@@ -71,14 +71,12 @@ def files_of(parts: Sequence[Part]) -> list[Path]:
 def collect(folder: Path, raw: Mapping[str, Path], settings: Settings) -> dict[str, Any]:
     """Write the texts of all parts, one after the other, as a collection; gives the counts.
 
-    A part has `id` and may have `config`, `split` (train), `column` (text), `revision`,
-    `rows_per_passage` (1), `whole_rows` (false), `min_words` (1) and `max_rows` (all). With one row a
-    passage, a row is split at blank lines into paragraphs, each a passage with the row's `title`; with
-    `whole_rows` its paragraphs are one passage (an article). With more rows a passage, as many consecutive
-    rows are joined by spaces (BookCorpus has a sentence a row). A paragraph of fewer than `min_words` words
-    (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0,
-    those rejected included, so that none shifts when a row is left out. Of parts on the hub the counts have
-    the commits, as `revisions`.
+    With one row a passage, a row is split at blank lines into paragraphs, each a passage with the row's
+    `title`; with `whole_rows` its paragraphs are one passage (an article). With more rows a passage, as many
+    consecutive rows are joined by spaces (BookCorpus has a sentence a row). A paragraph of fewer than
+    `min_words` words (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0, those
+    rejected included, so that none shifts when a row is left out. Of parts on the hub the counts have the
+    commits, as `revisions`.
 
     Raises:
         ValueError: a part cannot be opened, or has no text in its column; a row has no text or one that
