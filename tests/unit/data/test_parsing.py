@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import tracemalloc
 from collections import Counter
 from functools import partial
@@ -52,27 +51,10 @@ def test_what_is_no_part_of_a_text_is_taken_off_and_counted_and_the_numbers_stay
     assert lines_of(data) == (lines, Counter(counted))
 
 
-@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n"])
-def test_the_limit_of_a_line_is_exact_whatever_ends_it(end):
-    lines, _ = lines_of(b"x" * 10 + end, limit=10)
-    assert lines == [(1, b"x" * 10)]
-    (number, unfit), *rest = lines_of(b"x" * 11 + end + b"", limit=10)[0]
-    assert (number, isinstance(unfit, BadRow), rest) == (1, True, [])
-
-
 def test_the_line_after_one_that_is_too_long_is_read_with_its_number():
     lines, _ = lines_of(b"x" * 3_000_000 + b"\nnext\n", limit=10)
     assert lines[0][0] == 1 and "at most 10 bytes" in lines[0][1].expected
     assert lines[1:] == [(2, b"next")]
-
-
-def test_a_line_with_many_carriage_returns_around_the_limit_is_too_long_and_whole():
-    lines, tally = lines_of(b"d1\tabcde\r\r\r\r\rxyz\tq\nd2\tok\n", limit=8)
-    assert [number for number, _ in lines] == [1, 2]
-    assert isinstance(lines[0][1], BadRow) and lines[1][1] == b"d2\tok"
-    lines, tally = lines_of(b"\r" * 50 + b"\nd2\tok\n", limit=8)
-    assert [number for number, _ in lines] == [1, 2] and isinstance(lines[0][1], BadRow)
-    assert tally == Counter()
 
 
 @given(
@@ -120,16 +102,15 @@ def test_what_cannot_be_read_says_what_was_expected(function, line, part):
     assert part in message_of(function, line)
 
 
-@pytest.mark.parametrize("line", [b"q\t0\td\t-1", b"q 0 d -1", b" q  0\td -1 "])
-def test_a_judgement_may_be_separated_by_tabs_or_spaces(line):
-    assert trec_qrel(line) == Qrel("q", "d", -1)
-
-
 @pytest.mark.parametrize(
-    ("grade", "number"), [(b"1", 1), (b"1.0", 1), (b"2.000", 2), (b"0.0", 0), (b"-1.0", -1)]
+    ("line", "grade"),
+    [
+        *((b"q\t0\td\t-1", -1), (b" q  0\td -1 ", -1), (b"q 0 d 1", 1), (b"q 0 d 1.0", 1)),
+        *((b"q 0 d 2.000", 2), (b"q 0 d 0.0", 0), (b"q 0 d -1.0", -1)),
+    ],
 )
-def test_a_grade_written_with_a_point_and_noughts_is_the_whole_number(grade, number):
-    assert trec_qrel(b"q 0 d " + grade) == Qrel("q", "d", number)
+def test_a_judgement_is_separated_by_tabs_or_spaces_and_its_grade_may_have_noughts(line, grade):
+    assert trec_qrel(line) == Qrel("q", "d", grade)
 
 
 @pytest.mark.parametrize("grade", [b"1.5", b"1.", b".0", b"1e0", b"1.0.0", b"9" * 10, "١".encode()])
@@ -137,24 +118,20 @@ def test_a_grade_that_is_no_whole_number_is_refused(grade):
     assert "expected an integer grade" in message_of(trec_qrel, b"q 0 d " + grade)
 
 
-@pytest.mark.parametrize("value", ["", "a b", "a\u00a0b", "a\u2028", "\ta", "a\0", "\ud800"])
-def test_an_id_that_a_run_file_could_not_hold_is_refused(value):
-    message_of(check_id, "passage id", value)
-
-
 @pytest.mark.parametrize(
     ("value", "part"),
     [
-        ("a\x01b", "without control characters"),
-        ("a\x1b[0m", "without control characters"),
-        ("\x7f", "without control characters"),
+        *((value, "without white space") for value in ("", "a b", "a\u00a0b", "a\u2028", "\ta")),
+        *((value, "without control characters") for value in ("a\x01b", "a\x1b[0m", "\x7f")),
+        ("a\0", "without NUL"),
+        ("\ud800", "in valid Unicode"),
         ("\ufeffd1", "without byte order mark, got '\\ufeffd1'"),
         ("d\ufeff1", "without byte order mark"),
         ("x" * 513, "of at most 512 bytes of UTF-8, got 513: 'xxx"),
         ("\u00e9" * 257, "of at most 512 bytes of UTF-8, got 514: '"),
     ],
 )
-def test_an_id_that_would_break_an_index_or_look_like_another_is_refused(value, part):
+def test_an_id_that_a_run_or_an_index_could_not_hold_is_refused(value, part):
     assert f"expected a passage id {part}" in message_of(check_id, "passage id", value)
 
 
@@ -234,38 +211,21 @@ def test_a_text_that_only_looks_odd_passes(value):
     check_text("passage text", value)
 
 
-def test_a_message_shows_the_beginning_of_a_long_text_without_a_copy_of_it():
-    text = "\u2028" * 3_000_000
-    tracemalloc.start()
-    shown = preview(text)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert shown == preview("\u2028" * 100) == "'" + "\\u2028" * 9 + "\\u..."
-    assert peak < 100_000
+def test_a_message_shows_the_beginning_of_a_long_text():
+    assert preview("\u2028" * 3_000_000) == "'" + "\\u2028" * 9 + "\\u..."
 
 
 ARRAY = '[\n {"a": "\u00e9 \\"[x], \\ud83d\\ude00", "b": [1, {"c": null}]},\n\n {"a": "two"}, 17, "s]"\n]\n'
-
-
-class Dripping(io.BytesIO):
-    """A file that gives a few bytes at a time, as a slow archive may."""
-
-    def __init__(self, content: bytes, size: int) -> None:
-        super().__init__(content)
-        self.size = size
-
-    def read1(self, size: int | None = -1) -> bytes:
-        return super().read(self.size)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_the_elements_of_an_array_are_those_of_the_whole_however_it_is_cut(size, mark, monkeypatch):
     monkeypatch.setattr(parsing, "_JSON_CHUNK", size)
-    found = list(json_array("f", Dripping(mark + ARRAY.encode(), size), max_characters=1000))
+    found = list(json_array("f", io.BytesIO(mark + ARRAY.encode()), max_characters=1000))
     assert [element for _, element in found] == json.loads(ARRAY)
     assert [line for line, _ in found] == [2, 4, 4, 4]
-    assert list(json_array("f", Dripping(b" [ ] \n", size), max_characters=10)) == []
+    assert list(json_array("f", io.BytesIO(b" [ ] \n"), max_characters=10)) == []
 
 
 def test_of_a_long_array_only_a_part_is_in_memory():
@@ -321,15 +281,13 @@ def test_columns_may_be_quoted_as_in_csv(line, columns):
 
 
 @pytest.mark.parametrize(
-    ("line", "message"),
+    ("line", "part"),
     [
         (b'1\t"not closed\tTitle', "one row of CSV in a line"),
         (b'1\t"closed" early\tTitle', "one row of CSV in a line"),
-        (b"1\ttext", r"3 tab-separated columns \(id, text, title\)"),
+        (b"1\ttext", "3 tab-separated columns (id, text, title)"),
         (b"1\tt\xe9xt\tTitle", "UTF-8 text"),
     ],
 )
-def test_a_quotation_mark_reaches_no_other_line(line, message):
-    with pytest.raises(BadRow) as caught:
-        csv_columns(line, names=("id", "text", "title"))
-    assert re.search(message, caught.value.expected)
+def test_a_quotation_mark_reaches_no_other_line(line, part):
+    assert f"expected {part}" in message_of(csv_columns, line, names=("id", "text", "title"))

@@ -36,9 +36,10 @@ def test_a_passage_keeps_the_white_space_of_its_text_and_the_title() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "short text"])
-def test_a_short_document_is_one_passage_with_a_number(text: str) -> None:
-    assert passages_of(Passage("d", "T", text), **SPLIT) == [Passage("d#1", "T", text)]
+@pytest.mark.parametrize("by", ["words", "headings"])
+@pytest.mark.parametrize("text", ["", "short text", " \n\n", "\n\n\n"])
+def test_a_short_document_is_one_passage_with_a_number(text: str, by: str) -> None:
+    assert passages_of(Passage("d", "T", text), **SPLIT, by=by) == [Passage("d#1", "T", text.strip())]
 
 
 def test_scripts_without_spaces_are_split_by_their_characters() -> None:
@@ -78,12 +79,6 @@ def test_by_headings_no_word_is_lost(parts: list[str]) -> None:
         {*text.split()} - {word for one in found for word in f"{one.title} {one.text}".split()} - {"#", "##"}
     )
     assert all(set(word) <= {"#", "語"} or "語" in word for word in lost), lost
-
-
-@pytest.mark.parametrize("text", ["", " \n\n", "\n\n\n"])
-def test_a_document_without_words_is_one_passage(text: str) -> None:
-    (found,) = passages_of(Passage("d", "T", text), words=5, stride=5, by="headings")
-    assert (found.title, found.text.strip()) == ("T", "")
 
 
 def test_ids_tell_the_document_whatever_its_own_id_is() -> None:

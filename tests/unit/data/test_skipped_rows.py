@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -76,40 +75,6 @@ def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):
     assert counts["queries_of_unknown_passages"] == {"dev": 1} and counts["queries"] == {"train": 1, "dev": 1}
     assert counts["passages"] == 2 and counts["qrels"] == {"train": 1, "dev": 2}
     assert next(read_passages(tmp_path / "out" / "collection.jsonl")).title == "T"
-
-
-fields = st.text(alphabet=st.characters(codec="utf-8"), max_size=12).filter(
-    lambda text: not set(text) & set("\t\n")
-)
-ids = st.one_of(st.sampled_from(["d1", "d2", "7", "07", ""]), fields)
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows=st.lists(st.tuples(ids, fields), min_size=1, max_size=15))
-def test_rows_in_are_rows_kept_and_rejected_and_what_is_kept_is_unchanged(rows):
-    with tempfile.TemporaryDirectory() as place:
-        collection = "anchor\tholds the judgements\n" + "".join(
-            f"{doc_id}\t{text}\n" for doc_id, text in rows
-        )
-        described = write_tsv(
-            Path(place, "in"),
-            collection_tsv=collection,
-            qrels_train_tsv="q1 0 anchor 1\nq2 0 anchor 1\n",
-            qrels_dev_tsv="q3 0 anchor 1\n",
-        ) | {"bad_rows": "skip"}
-        counts = sources.collect(Path(place, "out"), {}, described)
-        kept = list(read_passages(Path(place, "out", "collection.jsonl")))
-        listed = rejected_rows(Path(place, "out"))
-    tally = counts["files"]["collection.tsv"]
-    assert tally["rows"] == tally["kept"] + tally["rejected"] == 1 + len(rows) - tally.get("blank_lines", 0)
-    assert (len(kept), len(listed)) == (tally["kept"], tally["rejected"])
-    first = {}
-    for doc_id, text in rows:
-        text = text.removesuffix("\r")
-        is_id = doc_id.split() == [doc_id] and not re.search("[\0-\x1f\x7f\ufeff]", doc_id)
-        if is_id and text.strip() and "\0" not in text and doc_id != "anchor":
-            first.setdefault(doc_id, text)
-    assert [(passage.doc_id, passage.text) for passage in kept[1:]] == list(first.items())
 
 
 class Lines(NamedTuple):
